@@ -20,6 +20,7 @@ from rankd.bus.login import short_path
 from rankd.client import (
     BadRequest,
     Client,
+    Closed,
     Conflict,
     JobRequest,
     NotAllowed,
@@ -154,6 +155,32 @@ async def test_a_call_that_is_cancelled_leaves_the_client_usable(site, way):
         assert all(isinstance(one, asyncio.CancelledError) for one in done)
         await rankd.cancel(never.id)
         assert (await waiting[2]).state == "cancelled"
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_call_that_waits_while_the_client_is_closed_ends(site, way):
+    async with Client(**options(site, way)) as rankd:
+        never = await rankd.submit(NEVER)
+        waiting = asyncio.ensure_future(rankd.wait(never.id))  # noqa: TID251 - awaited below
+        await rankd.show(never.id)
+    with pytest.raises(Closed):
+        await asyncio.wait_for(waiting, PATIENCE_S)
+
+
+def test_a_thread_that_waits_while_the_client_is_closed_ends(site):
+    rankd, errors = SyncClient(**options(site, "broker")), []
+    never = rankd.submit(NEVER)
+
+    def wait() -> None:
+        with pytest.raises(Closed) as error:
+            rankd.wait(never.id)
+        errors.append(error.value.code)
+
+    (thread := threading.Thread(target=wait)).start()
+    rankd.show(never.id)
+    rankd.close()
+    thread.join(PATIENCE_S)
+    assert errors == ["closed"]
 
 
 async def test_a_broker_that_is_killed_loses_no_wait_no_submission_and_no_event(site):

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from rankd.client.client import Client
     from rankd.client.error import (
         BadRequest,
+        Closed,
         Conflict,
         NotAllowed,
         NotFound,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 _ERRORS = (
     "BadRequest",
+    "Closed",
     "Conflict",
     "NotAllowed",
     "NotFound",
@@ -45,6 +47,7 @@ _MODULES = {
 __all__ = [
     "BadRequest",
     "Client",
+    "Closed",
     "Conflict",
     "JobRequest",
     "NotAllowed",

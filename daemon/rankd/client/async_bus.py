@@ -11,6 +11,7 @@ from nats.aio.msg import Msg
 
 from rankd.bus.connection import LOST, Bus
 from rankd.client.async_channel import GATHER_S
+from rankd.client.error import Closed
 from rankd.client.session import CONNECT_TIMEOUT_S, check_site, credentials_for
 from rankd.client.step import Ask, Pause
 from rankd.client.target import Way
@@ -53,6 +54,8 @@ class AsyncBusChannel:
             message = f"the connection was lost while '{ask.verb}' was asked; it is not known whether it took place"
             raise Unavailable("connection_lost", message) from None
         except Unavailable:
+            if self._is_closed:
+                raise Closed from None
             bus.check_accepted()
             raise
         finally:
@@ -61,7 +64,7 @@ class AsyncBusChannel:
     async def _connected(self) -> Bus:
         async with self._opening:
             if self._is_closed:
-                raise Unavailable("closed", "this client is closed")
+                raise Closed
             if self._bus is None:
                 self._bus = await self._connect()
             return self._bus
@@ -122,6 +125,7 @@ class AsyncBusChannel:
     async def close(self) -> None:
         """See :class:`.AsyncChannel`."""
         self._is_closed = True
+        self._hear()
         async with self._opening:
             bus, self._bus = self._bus, None
         if bus is not None:

@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeVar
 
 from rankd.bus.login import AGAIN_S, PART_BYTES, Answer, answer_in, asking, refusal_of_socket, short_path
 from rankd.client.channel import AGAIN, GATEWAY_PAUSE_S, decoded
+from rankd.client.error import Closed
 from rankd.client.session import CONNECT_TIMEOUT_S
 from rankd.client.step import Ask, Listen, Pause, Plan, Room, Step, next_step
 from rankd.core.errors import RankdError, Unavailable
@@ -100,6 +101,7 @@ class AsyncSocketChannel:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._closed = asyncio.Event()
         self.heard = 0
 
     async def largest(self) -> int:
@@ -111,16 +113,21 @@ class AsyncSocketChannel:
 
     async def pause(self, pause: Pause, heard: int) -> None:  # noqa: ARG002 - there are no news here
         """See :class:`AsyncChannel`."""
-        await asyncio.sleep(pause.polled_s)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(pause.polled_s):
+                await self._closed.wait()
 
     async def close(self) -> None:
         """See :class:`AsyncChannel`."""
+        self._closed.set()
 
     async def request(self, ask: Ask) -> Any:  # noqa: ANN401 - the request says which kind
         """See :class:`AsyncChannel`. A gateway that does not listen, or is busy, is asked again for a moment."""
         loop = asyncio.get_running_loop()
         until = loop.time() + min(CONNECT_TIMEOUT_S, ask.timeout_s)
         while True:
+            if self._closed.is_set():
+                raise Closed
             try:
                 answer = await self._asked(ask)
             except Unavailable as error:

@@ -50,6 +50,13 @@ class NotReady(RequestError):
     retryable: ClassVar[bool] = True
 
 
+class Closed(RequestError):
+    """The client was closed while it was asked (``closed``)."""
+
+    def __init__(self) -> None:
+        super().__init__("closed", "the client was closed meanwhile", status=499)
+
+
 class WaitTimeout(RequestError, TimeoutError):
     """Jobs have not ended in the time that the caller gave (``wait_timeout``). ``left``: these jobs."""
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Coroutine
+from concurrent.futures import CancelledError
 from typing import Any, TypeVar
 
 from rankd.client.async_bus import AsyncBusChannel
 from rankd.client.async_channel import carry_out
+from rankd.client.error import Closed
 from rankd.client.step import Plan
 from rankd.client.target import Way
 
@@ -40,14 +42,24 @@ class BusThread:
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result()
+        except CancelledError:  # not by this caller, who would have no result to wait for
+            raise Closed from None
         except BaseException:
             future.cancel()
             raise
 
+    async def _end(self) -> None:
+        """Close the connection; operations of other threads end."""
+        await self._channel.close()
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+
     def close(self) -> None:
         """Close the connection and end the thread."""
         try:
-            self._wait_for(self._channel.close())
+            self._wait_for(self._end())
         finally:
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
