@@ -90,6 +90,7 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     env: dict[str, str] | UnsetType = UNSET
     notify: Notify | UnsetType | None = UNSET
     priority_breakdown: Breakdown | UnsetType | None = UNSET
+    devices: dict[str, list[str]] | UnsetType = UNSET
 
 
 class JobRow(msgspec.Struct, frozen=True, kw_only=True):

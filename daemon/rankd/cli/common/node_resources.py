@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
 from rankd.cli.common.option import key_value
+
+if TYPE_CHECKING:
+    from rankd.services.agent.given_device import DeviceSpec
 
 VCORE = "vcore"
 OTHER_WORDS = {
@@ -32,3 +36,25 @@ def node_resources(text: str) -> dict[str, str]:
     if VCORE not in found:
         raise argparse.ArgumentTypeError(f"'{text}' has no vcore, so no job could run there; write vcore=8,…")
     return found
+
+
+def add_devices(parser: argparse.ArgumentParser, whose: str) -> None:
+    """Add ``--device``. Each value is stored with its text."""
+    parser.add_argument(
+        "--device",
+        action="append",
+        type=device_spec,
+        default=[],
+        metavar="gpu:MODEL:N",
+        help=f"{whose} has N made-up devices of this model, such as gpu:a100:4; may be repeated",
+    )
+
+
+def device_spec(text: str) -> tuple[str, DeviceSpec]:
+    """The text, and what it says."""
+    from rankd.services.agent.given_device import parse_spec
+
+    try:
+        return text, parse_spec(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None

@@ -70,11 +70,11 @@ def _add_size(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--mem-per-cpu", metavar="SIZE", help="memory per core, in the same form")
     group.add_argument("--mem-per-gpu", metavar="SIZE", help="memory per GPU, in the same form")
-    group.add_argument("-G", "--gpus", type=int, metavar="N", help="GPUs of the whole job")
-    group.add_argument("--gpus-per-node", type=int, metavar="N", help="GPUs per node")
-    group.add_argument("--gpus-per-task", type=int, metavar="N", help="GPUs per task")
+    group.add_argument("-G", "--gpus", metavar="N", help="GPUs of the whole job: 2, or of a model: a100:2")
+    group.add_argument("--gpus-per-node", metavar="N", help="GPUs per node, in the same form")
+    group.add_argument("--gpus-per-task", metavar="N", help="GPUs per task, in the same form")
     group.add_argument("--cpus-per-gpu", type=int, metavar="N", help="cores per GPU, in place of -c")
-    group.add_argument("--gres", metavar="NAME:N,...", help="other resources per node, such as licence:2")
+    group.add_argument("--gres", metavar="NAME:N,...", help="resources per node, such as gpu:2, gpu:a100:2, licence:2")
     group.add_argument(
         "-C",
         "--constraint",

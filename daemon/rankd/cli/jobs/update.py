@@ -80,7 +80,7 @@ def _add_size(parser: argparse.ArgumentParser) -> None:
     group.add_argument("-N", "--nodes", metavar="N[-M]", help="number of nodes, or a range such as 2-4")
     group.add_argument("-c", "--cores", metavar="N", help="cores per node; 500m is half a core")
     group.add_argument("--mem", metavar="SIZE", help="memory per node: 4G is 4 GiB, 500 is 500 MiB, 0 asks for none")
-    group.add_argument("--gpus-per-node", type=int, metavar="N", help="GPUs per node; 0 asks for none")
+    group.add_argument("--gpus-per-node", metavar="N", help="GPUs per node: 2, or of a model: a100:2; 0 asks for none")
     group.add_argument("--gres", metavar="NAME:N,...", help="other resources per node; an amount of 0 asks for none")
     group.add_argument(
         "-C",
@@ -176,7 +176,7 @@ def fields(arguments: argparse.Namespace, now: float) -> dict[str, Any]:
 
 def _size(arguments: argparse.Namespace) -> dict[str, Any]:
     """The number of nodes, and the named amounts per node. An amount of 0 is removed."""
-    from rankd.cli.jobs.request import parse_cores, parse_gres, parse_memory, parse_nodes
+    from rankd.cli.jobs.request import parse_cores, parse_gpus, parse_gres, parse_memory, parse_nodes
 
     amounts: dict[str, Any] = dict(parse_gres(item) for item in names(arguments.gres or ""))
     if arguments.cores is not None:
@@ -184,7 +184,7 @@ def _size(arguments: argparse.Namespace) -> dict[str, Any]:
     if arguments.mem is not None:
         amounts["memory"] = parse_memory(arguments.mem) if arguments.mem != "0" else 0
     if arguments.gpus_per_node is not None:
-        amounts["gpu"] = arguments.gpus_per_node
+        amounts |= parse_gpus(arguments.gpus_per_node, "gpus_per_node")
     size: dict[str, Any] = {}
     if amounts:
         size["resources"] = {kind: amount or None for kind, amount in amounts.items()}

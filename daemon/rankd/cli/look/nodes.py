@@ -10,6 +10,7 @@ from rankd.cli.common.layout import Field, column_of, formatted, table_rows
 from rankd.cli.common.option import add_asker, add_command, add_output, add_place, names
 from rankd.cli.common.record_source import open_source
 from rankd.cli.common.table import print_json, print_table
+from rankd.cli.look.device_line import show_devices
 from rankd.core.errors import Refused
 from rankd.core.model.nodelist import fold, unfold
 from rankd.core.near_name import cut, near_name
@@ -34,6 +35,9 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     parser.add_argument(
         "-R", "--list-reasons", action="store_true", help="only nodes that accept no jobs, with the reason"
+    )
+    parser.add_argument(
+        "--devices", action="store_true", help="the devices of each node, such as GPUs, and the jobs that hold them"
     )
     parser.add_argument("-n", "--nodes", metavar="NODES", help="only these nodes, such as n[01-08]")
     parser.add_argument("-p", "--partition", type=names, metavar="PARTITIONS", help="only nodes of these partitions")
@@ -66,6 +70,8 @@ def run(arguments: argparse.Namespace) -> int:
         node["shown_state"] = shown_state(node)
     _check_names(arguments.nodes, {node["name"] for node in found})
     rows = [node for node in found if _wanted(node, arguments)]
+    if arguments.devices:
+        return show_devices(rows, source.devices(), as_json=arguments.json, header=not arguments.noheader)
     if arguments.json:
         print_json(rows)
         return 0

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rankd.bus.address import user_in, without_secret
-from rankd.cli.common.node_resources import node_resources
+from rankd.cli.common.node_resources import add_devices, node_resources
 from rankd.cli.common.option import add_command, refuse_empty
 from rankd.cli.common.output import OutputError
 from rankd.cli.run.up_encryption import add_encryption, broker_encrypts, check_encryption, tls_of
@@ -96,6 +96,7 @@ def _add_node(parser: argparse.ArgumentParser) -> None:
         metavar="vcore=8,memory=16Gi",
         help="what this node offers (default: the host's cores and memory)",
     )
+    add_devices(parser, "this node, and each simulated one,")
     parser.add_argument(
         "--labels", type=pairs, default={}, metavar="K=V,...", help="labels of this node, for `rankd submit -C`"
     )
@@ -168,6 +169,7 @@ def _options(arguments: argparse.Namespace) -> UpOptions:
         agent_name=arguments.name,
         resources=arguments.resources,
         labels=arguments.labels,
+        devices=tuple(text for text, _ in arguments.device),
         nats=arguments.nats,
         listen=arguments.listen or "127.0.0.1",
         port=arguments.port,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rankd.bus.address import without_secret
-from rankd.cli.common.node_resources import node_resources
+from rankd.cli.common.node_resources import add_devices, node_resources
 from rankd.cli.common.option import add_command, add_tls, key_value, tls_files
 from rankd.cli.services.process import Main, serve
 from rankd.core.errors import Refused
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from rankd.cli.common.option import Subparsers
     from rankd.core.admission.runnable_user import LocalRights
+    from rankd.services.agent.given_device import GivenDevices
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -190,6 +191,13 @@ def _add_node(parser: argparse.ArgumentParser) -> None:
         metavar="vcore=8,memory=16Gi",
         help="what the node offers (default: the host's cores and memory)",
     )
+    add_devices(parser, "the node")
+    parser.add_argument(
+        "--devices",
+        metavar="FILE",
+        type=Path,
+        help="the node's devices: a TOML file with a table [[device]] each (model, id, index, group, memory, path)",
+    )
     parser.add_argument(
         "--labels", type=pairs, default={}, metavar="K=V,...", help="labels of the node, for `rankd submit -C`"
     )
@@ -353,6 +361,7 @@ def run_agent(arguments: argparse.Namespace) -> int:
         partition=arguments.partition,
         resources=arguments.resources,
         labels=arguments.labels,
+        devices=_devices(arguments),
         run_as=RunAs(mode=arguments.run_as or usual_mode(), otherwise=arguments.otherwise_as, owner=arguments.owner),
         limited=not arguments.no_limits,
         drain_on_stop_s=arguments.drain_on_stop,
@@ -367,6 +376,13 @@ def run_agent(arguments: argparse.Namespace) -> int:
         log_level=arguments.log_level,
         again=hurry,
     )
+
+
+def _devices(arguments: argparse.Namespace) -> GivenDevices:
+    from rankd.services.agent.given_device import GivenDevices, read_file
+
+    of_file = read_file(arguments.devices) if arguments.devices else ()
+    return GivenDevices([spec for _, spec in arguments.device], of_file)
 
 
 def run_gateway(arguments: argparse.Namespace) -> int:

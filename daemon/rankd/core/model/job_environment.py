@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
 
 from rankd.core.model.array import TaskOfArray
+from rankd.core.model.device import AssignedDevice
+from rankd.core.model.device_environment import device_variables
 from rankd.core.model.job import JobRequest
 from rankd.core.model.nodelist import fold
 from rankd.core.model.quantity import VCORE
@@ -36,6 +38,8 @@ class JobPlace(msgspec.Struct, frozen=True, kw_only=True):
     """A job on one of its nodes. ``rank`` is the node's index in ``nodes``, from 0.
 
     ``resources`` are per node: vcore in thousandths, memory in bytes. ``array``: if it is a task of an array.
+    ``devices``: those on this node, with their vendors by id. ``confines``: the job can't open the others.
+    ``counts_gpus``: the job may use GPUs, but rankd does not know which. Then no variable names or hides any.
     """
 
     job: int
@@ -49,6 +53,10 @@ class JobPlace(msgspec.Struct, frozen=True, kw_only=True):
     queue: str = ""
     qos: str = ""
     array: TaskOfArray | None = None
+    devices: Sequence[AssignedDevice] = ()
+    vendors: Mapping[str, str] = {}
+    confines: bool = False
+    counts_gpus: bool = False
 
     @property
     def node(self) -> str:
@@ -129,6 +137,7 @@ def job_environment(base: Mapping[str, str], request: JobRequest, place: JobPlac
         "RANKD_NODE_RANK": str(place.rank),
         "RANKD_NNODES": str(len(place.nodes)),
         **_array_environment(place.array),
+        **({} if place.counts_gpus else device_variables(place.devices, place.vendors, confines=place.confines)),
     }
     return {**environment, **slurm_variables(place, request, environment)} if request.slurm_env else environment
 
@@ -140,7 +149,7 @@ def slurm_variables(place: JobPlace, request: JobRequest, environment: Mapping[s
     of a task, and where it was submitted. ``SLURM_JOB_PARTITION`` is the queue, without ``root.``.
     """
     cores = -(-place.resources.get(VCORE, 0) // 1000) or 1
-    gpus, memory = place.resources.get("gpu"), place.resources.get("memory")
+    gpus, memory = len(place.devices) or place.resources.get("gpu"), place.resources.get("memory")
     same = {
         f"SLURM_ARRAY_{name}": environment[f"RANKD_ARRAY_{name}"]
         for name in ARRAY_VARIABLES
@@ -165,6 +174,7 @@ def slurm_variables(place: JobPlace, request: JobRequest, environment: Mapping[s
         **({"SLURM_SUBMIT_DIR": request.cwd} if request.cwd else {}),
         **({} if memory is None else {"SLURM_MEM_PER_NODE": str(memory // 2**20)}),
         **({} if gpus is None else {"SLURM_GPUS_ON_NODE": str(gpus)}),
+        **({"SLURM_JOB_GPUS": environment["RANKD_GPUS"]} if place.devices else {}),
         **same,
         **given,
     }

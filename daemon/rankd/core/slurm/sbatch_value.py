@@ -73,15 +73,15 @@ def exported(text: str) -> str:
 
 
 def gpus(text: str) -> str:
-    """A number of GPUs.
+    """A number of GPUs, or numbers of models.
 
-    >>> gpus("2")
-    '2'
+    >>> gpus("2"), gpus("a100:2,v100:1")
+    ('2', 'a100:2,v100:1')
     """
-    if not text.isdecimal():
-        model, _, number = text.rpartition(":")
-        advice = f"models are labels of nodes; write {number} and --constraint with a label such as gpu={model}"
-        raise ValueError(f"'{cut(text)}': {advice}" if model else f"'{cut(text)}' is not a number")
+    for part in text.split(","):
+        model, colon, number = part.rpartition(":")
+        if not number.isdecimal() or bool(colon) != bool(model) or ":" in model:
+            raise ValueError(f"'{cut(text)}' is not a number of GPUs; write 2 or MODEL:2")
     return text
 
 

@@ -27,6 +27,11 @@ class DeviceDenial:
         for path in {path for files in self._paths.values() for path in files}:
             self._number(path)
 
+    @property
+    def paths(self) -> Mapping[str, Sequence[str]]:
+        """The files of each offered device; a made-up device has none."""
+        return self._paths
+
     def denied(self, own: Collection[str]) -> list[DeviceNumber]:
         """The numbers of the files that a job with these devices may not open.
 

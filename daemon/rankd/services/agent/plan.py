@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
 from rankd.core.admission.amount import SMALL_SHARE
 from rankd.core.errors import Refused, usable
+from rankd.core.model.device import GPU
 from rankd.core.model.job_environment import ARRAY_OUTPUT, DEFAULT_OUTPUT, JobPlace, job_environment, job_path
-from rankd.services.agent.device_denial import DeviceDenial
+from rankd.services.agent.device_denial import DeviceDenial, check_files
+from rankd.services.agent.given_device import GivenDevice, vendor_of
 from rankd.services.agent.identity import RunAs, account_variables, home_of, own_name
 from rankd.services.agent.leftover import STATE_VARIABLE
 from rankd.services.agent.script_files import ScriptFiles
@@ -66,7 +69,7 @@ class Planner:
         identity = self._run_as.identity(start.user)
         if start.holds:
             return self._holding(start, identity)
-        request, place = start.request, _place(start)
+        request, place = start.request, self._place(start)
         cwd = str((Path(home_of(identity)) if identity else self._cwd) / (request.cwd or ""))
         output = "" if request.stdout and request.stderr else self._default_output(start, identity)
         return Launch(
@@ -104,7 +107,7 @@ class Planner:
         bare = msgspec.structs.replace(start, request=msgspec.structs.replace(start.request, env={}, slurm_env=False))
         return Launch(
             command=HOLD,
-            environment=self._environment(bare, _place(bare), identity),
+            environment=self._environment(bare, self._place(bare), identity),
             cwd="/",
             stdin=None,
             stdout=os.devnull,
@@ -134,6 +137,43 @@ class Planner:
         base = {**self._own, **(account_variables(identity) if identity else {})}
         return {**job_environment(base, start.request, place), STATE_VARIABLE: self._state}
 
+    def offer(self, devices: Sequence[GivenDevice]) -> None:
+        """The node has these devices, with these files.
+
+        Raises:
+            Refused: ``bad_path``: a path is not that of a device's file.
+        """
+        paths = {device.id: device.path for device in devices}
+        check_files([path for of in paths.values() for path in of], has_users=self.has_users_rights)
+        self.denial.offer(paths)
+
+    def _place(self, start: StartJob) -> JobPlace:
+        paths = self.denial.paths
+        vendors = {one.id: vendor for one in start.devices if (vendor := vendor_of(paths.get(one.id, ())))}
+        return JobPlace(
+            job=start.job,
+            allocation=start.allocation,
+            user=start.user,
+            name=start.name,
+            nodes=start.nodes,
+            rank=start.rank,
+            resources=start.resources,
+            account=start.account,
+            queue=start.queue,
+            qos=start.qos,
+            array=start.array,
+            devices=start.devices,
+            vendors=vendors,
+            confines=self.confines,
+            counts_gpus=self._counts_gpus(start),
+        )
+
+    def _counts_gpus(self, start: StartJob) -> bool:
+        """Whether the job has GPUs of a node that only counts them, which an exclusive job has without asking."""
+        if start.devices or self.denial.paths:
+            return False
+        return bool(start.resources.get(GPU)) or start.request.exclusive
+
     def _limits(self, start: StartJob) -> Limits:
         """The limits of a job.
 
@@ -146,22 +186,6 @@ class Planner:
             vcore=start.resources.get("vcore") or SMALL_SHARE,
             processes=self.max_processes,
         )
-
-
-def _place(start: StartJob) -> JobPlace:
-    return JobPlace(
-        job=start.job,
-        allocation=start.allocation,
-        user=start.user,
-        name=start.name,
-        nodes=start.nodes,
-        rank=start.rank,
-        resources=start.resources,
-        account=start.account,
-        queue=start.queue,
-        qos=start.qos,
-        array=start.array,
-    )
 
 
 def _pattern(directory: Path, start: StartJob) -> str:

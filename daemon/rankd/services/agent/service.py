@@ -31,6 +31,7 @@ from rankd.services.agent.allocation_request import LOOP as REQUESTS_LOOP
 from rankd.services.agent.allocation_request import AllocationRequests
 from rankd.services.agent.device_report import DeviceReporter
 from rankd.services.agent.device_watch import Machine
+from rankd.services.agent.given_device import GivenDevices
 from rankd.services.agent.identity import RunAs
 from rankd.services.agent.own_credentials import check_private, check_role
 from rankd.services.agent.plan import Planner
@@ -67,7 +68,8 @@ class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
     ``simulate_resources``. ``limited``: jobs are held to the memory and cores that they asked for, if the host supports
     that. ``drain_on_stop_s``: None leaves running jobs to the keeper when the agent stops. With a number, the agent
     waits for them for this many seconds, then ends them. ``login_socket``: where users of this machine ask as
-    themselves; None: nowhere. ``machine``: where a real node's cards are looked for; None: they are not.
+    themselves; None: nowhere. ``machine``: where a real node's cards are looked for; None: they are not. ``devices``:
+    those of each node that are given; then its cards are not looked for.
     """
 
     nats: str
@@ -85,6 +87,7 @@ class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
     login_socket: Path | None = None
     machine: Machine | None = None
     labels: dict[str, str] = {}
+    devices: GivenDevices = GivenDevices()
     simulate: int = 0
     simulate_prefix: str = "sim-"
     simulate_resources: dict[str, Amount] = msgspec.field(default_factory=lambda: {"vcore": 8, "memory": "32Gi"})
@@ -109,6 +112,7 @@ async def run(
     """
     for node in options.nodes:
         check_node_name(node)
+        options.devices.of(node)
     if options.creds is not None and not options.simulate:
         check_private(options.creds)
     async with AsyncExitStack() as stack:
@@ -141,7 +145,8 @@ def _runner(options: AgentOptions, reporter: Reporter, clock: Clock) -> Iterator
             check_unreplaceable(state.root, "state")
         output = options.output_dir or state.root / "output"
         planner = Planner(state.root, output, options.run_as, limited=options.limited, instance=state.instance)
-        node = RealNode(options.name, state, planner, reporter, clock, options.machine)
+        planner.offer(options.devices.of(options.name))
+        node = RealNode(options.name, state, planner, reporter, clock, None if options.devices else options.machine)
         log.info("%s", options.run_as.statement())
         try:
             yield node
@@ -259,7 +264,9 @@ class Agent:
 
     def _describe(self, node: str) -> NodeRegistration:
         default = self._options.simulate_resources if self._options.simulate else own_resources()
-        devices = self._runner.monitor.devices() if self._runner.monitor else []
+        devices = [device.registered() for device in self._options.devices.of(node)]
+        if self._runner.monitor:
+            devices = self._runner.monitor.devices()
         return NodeRegistration(
             partition=self._options.partition,
             resources=self._options.resources or default,

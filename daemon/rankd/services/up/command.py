@@ -39,6 +39,7 @@ class UpOptions(msgspec.Struct, frozen=True, kw_only=True):
     users of this machine may ask, and ``run_as`` says whose rights jobs have (``agent``, ``submitter``).
     ``is_encrypted``: the embedded broker encrypts its connections, with the certificate in ``tls`` or else with one
     for ``tls_names`` and the names of this machine. With ``nats``, ``tls`` has the files for connections to it.
+    ``devices``: made-up ones of each node, such as ``gpu:a100:4``.
     ``has_notifications``: a notifier runs if the configuration allows notifications.
     """
 
@@ -49,6 +50,7 @@ class UpOptions(msgspec.Struct, frozen=True, kw_only=True):
     agent_name: str
     resources: Mapping[str, str] | None = None
     labels: Mapping[str, str] = {}
+    devices: tuple[str, ...] = ()
     nats: str | None = None
     listen: str = "127.0.0.1"
     port: int = 0
@@ -109,10 +111,11 @@ def service_commands(options: UpOptions, url: str, database: Path) -> list[tuple
         commands.append(("gateway", [*rankd, *_gateway(options, url)]))
     if options.local_agent:
         local = [*_agent(options, url, options.agent_name, "agent", NODE_CREDENTIALS), *_rights(options)]
-        commands.append(("agent", [*rankd, *local, *_given("resources", options.resources), *_labels(options.labels)]))
+        offers = [*_given("resources", options.resources), *_labels(options.labels), *_devices(options)]
+        commands.append(("agent", [*rankd, *local, *offers]))
     if options.simulate:
         simulated = _agent(options, url, SIMULATED, "agent-sim", SERVICES_CREDENTIALS)
-        more = ["--simulate", str(options.simulate), *_labels({"simulated": "true"})]
+        more = ["--simulate", str(options.simulate), *_labels({"simulated": "true"}), *_devices(options)]
         commands.append(("agent-sim", [*rankd, *simulated, *more]))
     return commands
 
@@ -177,6 +180,10 @@ def signing_key(options: UpOptions) -> Path:
 def signing_key_in(directory: Path) -> Path:
     """The same, of the ``rankd up`` in this directory. It stands in for no credentials, so it is there without them."""
     return auth_directory(directory) / SIGNING_KEY
+
+
+def _devices(options: UpOptions) -> list[str]:
+    return [f"--device={text}" for text in options.devices]
 
 
 def _labels(labels: Mapping[str, str]) -> list[str]:

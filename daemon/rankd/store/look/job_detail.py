@@ -16,6 +16,7 @@ from rankd.store.look.priority_list import breakdown
 
 _ENVIRONMENT = """SELECT json_extract(coalesce(t.request, j.request), '$.env') AS env
     FROM jobs j LEFT JOIN array_requests t ON t.id = j.request_id WHERE j.id = ?"""
+_DEVICES = "SELECT devices FROM allocations WHERE id = ? AND devices IS NOT NULL"
 _NOTIFY = """SELECT n.notify FROM jobs j JOIN job_notifications n ON n.job_id = coalesce(j.array_job, j.id)
     WHERE j.id = ?"""
 
@@ -25,6 +26,7 @@ def job_detail(connection: Reader, name: int | str, reads_environment_of: str | 
 
     The environment (``env``) and the targets of notifications (``notify``) are included if the job belongs to the user
     ``reads_environment_of``. None means any user.
+    ``devices``: the ids of those of its present or last allocation, by node, if it has any.
     Of a script, only its size in bytes is included (``script_bytes``).
 
     Raises:
@@ -50,6 +52,9 @@ def job_detail(connection: Reader, name: int | str, reads_environment_of: str | 
     merged["array"] = record["array"]
     if found.task is not None:
         merged |= {"array_task": found.task, "state": "cancelled" if found.is_cancelled else record["state"]}
+    held = fetch(connection, _DEVICES, [record["allocation_id"]])
+    if held:
+        merged["devices"] = msgspec.json.decode(held[0]["devices"])
     if merged["state"] == "pending":
         merged["priority_breakdown"] = breakdown(connection, job_id)
     return merged

@@ -61,7 +61,7 @@ def test_a_wrong_value_of_a_variable_names_it(monkeypatch, name, value):
         ("#SBATCH --tiem=5", "line 2: #SBATCH: sbatch has no option --tiem"),
         ("#SBATCH --mem=lots", "train.sh line 2: 'lots' is not an amount of memory"),
         ("#SBATCH -n few", "line 2: .*invalid int value"),
-        ("#SBATCH --gres=gpu:a100:4", "train.sh line 2: .*types of a resource are labels"),
+        ("#SBATCH --gres=fpga:u250:4", "train.sh line 2: .*types of a resource are labels"),
         ("#SBATCH -d afterok:1?afterok:2", "train.sh line 2: .*alternatives"),
         ("#SBATCH -b whenever", "train.sh line 2: 'whenever' is not a time"),
         ("#RANKD --no-such", "line 2: unrecognized arguments: --no-such"),

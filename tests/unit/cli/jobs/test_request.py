@@ -3,7 +3,7 @@ import argparse
 import msgspec
 import pytest
 
-from rankd.cli.jobs.request import job_of, parse_gres, parse_memory
+from rankd.cli.jobs.request import job_of, parse_gpus, parse_gres, parse_memory
 from rankd.cli.jobs.submit import jobs_of, with_keys
 from rankd.cli.main import _parser
 from rankd.core.errors import Refused
@@ -60,6 +60,10 @@ def test_words_go_where_they_belong():
         ("-c 2 --mem-per-cpu 512", {"resources": {"vcore": 2, "memory": 2**30}}),
         ("--gres gpu:2,licence", {"resources": {"vcore": 1, "gpu": 2, "licence": 1}}),
         ("-N 2 -G 8", {"nodes": 2, "resources": {"vcore": 1, "gpu": 4}}),
+        ("--gpus a100:2", {"resources": {"vcore": 1, "gpu:a100": 2}}),
+        ("-G a100:2,v100:4 -N 2", {"nodes": 2, "resources": {"vcore": 1, "gpu:a100": 1, "gpu:v100": 2}}),
+        ("--gres gpu:a100:2", {"resources": {"vcore": 1, "gpu:a100": 2}}),
+        ("--gpus-per-node v100:1 --cpus-per-gpu 4", {"resources": {"vcore": 4, "gpu:v100": 1}}),
         ("--gpus-per-node 4 -N 2", {"nodes": 2, "resources": {"vcore": 1, "gpu": 4}}),
         ("-N 2 --ntasks-per-node 4 -c 2", {"nodes": 2, "resources": {"vcore": 8}}),
         ("-n 10 --ntasks-per-node 4", {"nodes": 3, "resources": {"vcore": 4}}),
@@ -139,9 +143,17 @@ def test_what_can_not_be_read_is_refused_as_usage(line, message):
     assert caught.value.code == "usage"
 
 
-def test_typed_resources_are_said_to_be_labels():
-    with pytest.raises(Refused, match="gpu:2 and --constraint 'gpu=a100'"):
-        parse_gres("gpu:a100:2")
+def test_types_of_resources_other_than_gpus_are_said_to_be_labels():
+    with pytest.raises(Refused, match="fpga:2 and --constraint 'fpga=u250'"):
+        parse_gres("fpga:u250:2")
+
+
+def test_models_of_gpus_are_asked_for_by_name():
+    assert parse_gres("gres/gpu:A100:2") == ("gpu:a100", 2)
+    assert parse_gpus("a100:2,v100:1", "gpus") == {"gpu:a100": 2, "gpu:v100": 1}
+    for text in ("x", "a100:", ":2", "a:b:2", "", "-1"):
+        with pytest.raises(Refused, match="not a number of GPUs"):
+            parse_gpus(text, "gpus")
 
 
 @pytest.mark.parametrize(

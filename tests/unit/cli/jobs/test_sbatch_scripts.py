@@ -105,7 +105,7 @@ trap 'touch stop' USR1
 MODEL = """#!/bin/bash
 #SBATCH --partition=gpu
 
-#SBATCH --gres=gpu:a100:4
+#SBATCH --gres=fpga:u250:4
 #SBATCH --mem=200G
 python3 train.py
 """
@@ -198,7 +198,7 @@ def test_nodes_that_a_script_excludes_are_a_constraint():
     ("text", "why"),
     [
         (SIGNAL, "line 4: #SBATCH --signal: .*SIGTERM"),
-        (MODEL, "train.sh line 4: 'gpu:a100:4': .*gpu:4 and --constraint 'gpu=a100'"),
+        (MODEL, "train.sh line 4: 'fpga:u250:4': .*fpga:4 and --constraint 'fpga=u250'"),
         (LICENCE, "line 2: #SBATCH --licenses: "),
     ],
     ids=["signal", "model", "licence"],

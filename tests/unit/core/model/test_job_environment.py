@@ -49,6 +49,7 @@ def test_only_the_basics_of_the_agents_environment_are_passed_on():
     environment = job_environment(base, JobRequest(command=["true"]), PLACE)
     assert {key for key in environment if not key.startswith("RANKD_")} == {
         "PATH", "HOME", "LC_ALL", "PYTHONUNBUFFERED",
+        "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES",
     }  # fmt: skip
 
 

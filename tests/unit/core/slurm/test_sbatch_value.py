@@ -53,12 +53,12 @@ def test_features_without_an_equivalent(text):
         constraint(text)
 
 
-def test_gpus_of_a_model_are_labels():
+def test_gpus_of_any_model_and_of_named_ones():
     assert gpus("4") == "4"
-    with pytest.raises(ValueError, match=r"write 2 and --constraint .* gpu=a100"):
-        gpus("a100:2")
-    with pytest.raises(ValueError, match="not a number"):
-        gpus("many")
+    assert gpus("a100:2,v100:1") == "a100:2,v100:1"
+    for text in ("many", "a100:", ":2", "a:b:2", "", "a100:2,"):
+        with pytest.raises(ValueError, match="not a number"):
+            gpus(text)
 
 
 @pytest.mark.parametrize(

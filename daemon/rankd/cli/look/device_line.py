@@ -1,0 +1,51 @@
+"""``rankd nodes --devices``: a line per node, with a cell per device."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rankd.cli.common.table import Column, print_json, print_table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from rankd.store.engine.reading import Row
+
+GPU = "gpu"
+
+
+def show_devices(nodes: Sequence[Row], devices: Sequence[Row], *, as_json: bool, header: bool) -> int:
+    """Print the devices of these nodes. As JSON, each device is an object."""
+    by_node: dict[str, list[Row]] = {node["name"]: [] for node in nodes}
+    for device in sorted(devices, key=lambda device: (device["node"], device["index"], device["id"])):
+        if device["node"] in by_node:
+            by_node[device["node"]].append(device)
+    if as_json:
+        print_json([device for own in by_node.values() for device in own])
+        return 0
+    lines = [[node["name"], line] for node in nodes if (line := node_line(node, by_node[node["name"]]))]
+    print_table([Column("NODE"), Column("DEVICES")], lines, header=header)
+    return 0
+
+
+def node_line(node: Mapping[str, Row], devices: Sequence[Row]) -> str:
+    """The cells of a node; empty for a node without devices."""
+    if devices:
+        return " ".join(map(cell, devices))
+    counted = node["capacity"].get(GPU, 0)
+    return f"gpu {counted:g}: counted, not assigned" if counted else ""
+
+
+def cell(device: Row) -> str:
+    """A device: its index, its model, and who holds it.
+
+    >>> free = {"index": 0, "model": "a100", "state": "ok", "job": None, "user": None, "taken_by": None}
+    >>> cell(free), cell(free | {"job": 17, "user": "alice"}), cell(free | {"state": "failed"})
+    ('[0 a100 free]', '[0 a100 job 17 alice]', '[0 a100 failed]')
+    """
+    words = [str(device["index"]), device["model"]]
+    if device["state"] != "ok":
+        words += [device["state"], *([device["taken_by"]] if device["taken_by"] else [])]
+    if device["job"] is not None:
+        words += ["job", str(device["job"]), *([device["user"]] if device["user"] else [])]
+    return f"[{' '.join(words if len(words) > 2 else [*words, 'free'])}]"

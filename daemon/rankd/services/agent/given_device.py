@@ -1,0 +1,115 @@
+"""Devices that the agent's options give: made-up ones, or those of a file."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from rankd.core.admission.device_request import is_model
+from rankd.core.admission.node_check import MAX_DEVICES, check_devices
+from rankd.core.errors import Refused
+from rankd.core.model.device import GPU, Device
+from rankd.core.model.device_environment import AMD, NVIDIA
+from rankd.core.model.quantity import Amount, parse_amount
+
+GROUP = 4
+"""The number of made-up devices that are linked."""
+_OF_NVIDIA, _OF_AMD = ("/dev/nvidia",), ("/dev/kfd", "/dev/dri/")
+
+
+class DeviceSpec(msgspec.Struct, frozen=True):
+    """Some made-up devices of one model."""
+
+    model: str
+    number: int
+
+
+class GivenDevice(Device, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A device with the paths of its files, such as ``/dev/nvidia0``. They stay on this node."""
+
+    path: tuple[str, ...] = ()
+
+    def registered(self) -> Device:
+        """The device as the intake gets it."""
+        return Device(**{name: getattr(self, name) for name in Device.__struct_fields__})
+
+
+def vendor_of(paths: Sequence[str]) -> str | None:
+    """``nvidia`` or ``amd``, by the files of a device; None for a made-up one, which has none.
+
+    >>> vendor_of(["/dev/nvidia0"]), vendor_of(["/dev/kfd", "/dev/dri/renderD128"]), vendor_of([])
+    ('nvidia', 'amd', None)
+    """
+    if any(path.startswith(_OF_NVIDIA) for path in paths):
+        return NVIDIA
+    return AMD if any(path.startswith(_OF_AMD) for path in paths) else None
+
+
+def parse_spec(text: str) -> DeviceSpec:
+    """``gpu:a100:4``.
+
+    Raises:
+        ValueError: it has another form, or too many devices.
+    """
+    type_, _, rest = text.partition(":")
+    model, _, number = rest.rpartition(":")
+    if type_ != GPU or not is_model(model) or not (number.isascii() and number.isdigit()):
+        raise ValueError(f"'{text}' does not say which devices there are; write gpu:MODEL:NUMBER, such as gpu:a100:4")
+    if not 0 < int(number[:9]) <= MAX_DEVICES or len(number) > 9:
+        raise ValueError(f"'{text}': a node has 1 to {MAX_DEVICES} devices")
+    return DeviceSpec(model, int(number))
+
+
+class GivenDevices:
+    """The devices of the agent's nodes: :meth:`of` lists those of one node."""
+
+    def __init__(self, specs: Sequence[DeviceSpec] = (), of_file: Sequence[GivenDevice] = ()) -> None:
+        self._models = [spec.model for spec in specs for _ in range(spec.number)]
+        self._of_file = tuple(of_file)
+
+    def __bool__(self) -> bool:
+        return bool(self._models or self._of_file)
+
+    def of(self, node: str) -> list[GivenDevice]:
+        """The devices of the file, then the made-up ones. These are ``NODE-gpu-0`` and so on, in groups of four.
+
+        Raises:
+            Refused: ``too_many``, ``bad_devices``.
+        """
+        first = max((device.index for device in self._of_file), default=-1) + 1
+        made = [
+            GivenDevice(model=model, id=f"{node}-gpu-{place}", index=first + place, group=place // GROUP)
+            for place, model in enumerate(self._models)
+        ]
+        found = [*self._of_file, *made]
+        check_devices(found)
+        return found
+
+
+def read_file(path: Path) -> list[GivenDevice]:
+    """The devices of a TOML file: a table ``[[device]]`` each. ``path`` may be one text; ``memory`` may be ``80Gi``.
+
+    Raises:
+        Refused: ``bad_devices``: the file can't be read, or has something else.
+    """
+    try:
+        tables = msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), _File)
+        found = [msgspec.convert(_table(table), GivenDevice) for table in tables.device]
+    except (OSError, ValueError, msgspec.ValidationError) as error:
+        raise Refused("bad_devices", f"{path}: {error}", "devices") from None
+    check_devices(found)
+    return found
+
+
+class _File(msgspec.Struct, forbid_unknown_fields=True):
+    device: list[dict[str, Any]] = []
+
+
+def _table(table: Mapping[str, Any]) -> dict[str, object]:
+    memory: Amount = table.get("memory", 0)
+    path = table.get("path", ())
+    return {**table, "memory": parse_amount("memory", memory), "path": [path] if isinstance(path, str) else path}
