@@ -1,0 +1,38 @@
+import json
+
+from rankd.cli.look.device_line import cell, node_line, show_devices
+
+FREE = {
+    "node": "n1",
+    "index": 0,
+    "id": "g0",
+    "model": "a100",
+    "state": "ok",
+    "job": None,
+    "user": None,
+    "taken_by": None,
+}
+N1, N2, N3 = ({"name": name, "capacity": {"vcore": 8}} for name in ("n1", "n2", "n3"))
+
+
+def test_a_cell_shows_the_state_and_the_holder():
+    assert cell(FREE) == "[0 a100 free]"
+    assert cell(FREE | {"state": "taken", "taken_by": "4711 bob"}) == "[0 a100 taken 4711 bob]"
+    assert cell(FREE | {"state": "failed", "job": 17, "user": "alice"}) == "[0 a100 failed job 17 alice]"
+    assert cell(FREE | {"job": 17}) == "[0 a100 job 17]"
+
+
+def test_a_node_without_devices_counts_its_gpus():
+    assert node_line(N1 | {"capacity": {"gpu": 4}}, []) == "gpu 4: counted, not assigned"
+    assert node_line(N1, []) == ""
+
+
+def test_devices_are_in_the_order_of_their_indices_and_other_nodes_are_left_out(capsys):
+    listed = [FREE | {"index": 10, "id": "g1"}, FREE | {"index": 9, "id": "g2"}, FREE | {"node": "n2", "job": 3}]
+    assert show_devices([N1, N3], listed, as_json=False, header=True) == 0
+    assert [line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines()] == [
+        ["NODE", "DEVICES"],
+        ["n1", "[9 a100 free] [10 a100 free]"],
+    ]
+    show_devices([N2], listed, as_json=True, header=True)
+    assert [row["job"] for row in json.loads(capsys.readouterr().out)] == [3]
