@@ -9,12 +9,16 @@ from contract.world import end
 from rankd.core.errors import Refused
 from rankd.core.model.device import DeviceState
 from rankd.core.model.device_report import DeviceNote, DeviceUse
+from rankd.core.model.report import Report
+from rankd.core.model.setting import DeviceSettings
 from rankd.store.look.device_list import devices
 from rankd.store.record.all_nodes import all_nodes
 from rankd.store.record.device_fault import noted_at_registration, notes_of
 from rankd.store.record.device_note import note_devices, resume_device
 from rankd.store.record.device_use import add_uses
+from rankd.store.record.idle_job import end_idle, idle_times, with_cause
 
+RULE = DeviceSettings(idle_notify_s=3600, idle_cancel_s=7200)
 TAKEN = DeviceNote(id="g0", state=DeviceState.TAKEN, by="4711 bob")
 FREE = DeviceNote(id="g0", state=DeviceState.OK)
 BROKEN = DeviceNote(id="g0", state=DeviceState.OK, fault="XID 79 at 2026-01-01T00:00:00Z")
@@ -138,3 +142,42 @@ async def test_uses_count_after_the_end_and_go_with_the_job(store):
     assert await store.write(add_uses, "n1", [use(allocation)], NOW + 6) == []
     [row] = await store.rows("job_device")
     assert row["mean_utilisation"] == 0.5
+
+
+async def idle_job(store, *uses, rule=RULE, started=NOW - 9000):
+    [one, _] = await two_jobs(store)
+    await placed(store, one, ("g0", "g1"), resources={"vcore": 1000, "gpu": 2}, at=started)
+    [taken] = await store.take("n1", at=started)
+    [start] = taken.starts
+    await store.report("n1", start.allocation, one, "started", at=started)
+    await store.write(add_uses, "n1", [use(start.allocation, id_, idle_s=idle_s) for id_, idle_s in uses], NOW)
+    before = await store.read(idle_times, [start.allocation])
+    return one, start.allocation, await store.write(end_idle, {}, [start.allocation], rule, NOW), before
+
+
+async def test_a_job_is_idle_if_all_its_devices_are(store):
+    one, allocation, ended, times = await idle_job(store, ("g0", 8000.0), ("g1", 7300.0))
+    assert (ended, times) == ([one], {allocation: 7300.0})
+    assert (await device_events(store))[-1] == f"job {one} has not used its GPUs for 7300 s"
+    assert await store.write(end_idle, times, [allocation], RULE, NOW) == [], "once"
+    [taken] = await store.take("n1", at=NOW)
+    assert taken.cancels == [allocation]
+    await store.report("n1", allocation, one, "ended", at=NOW + 1, cause="cancel", signal=15)
+    [row] = await store.rows("jobs", id=one)
+    assert row["state"] == "failed"
+    [event] = [row for row in await store.rows("job_event") if row["job_id"] == one and row["event"] == "fail"]
+    assert event["cause"] == "idle"
+
+
+@pytest.mark.parametrize("uses", [[("g0", 8000.0)], [("g0", 8000.0), ("g1", None)], [("g0", 8000.0), ("g1", 10.0)]])
+async def test_a_job_is_not_idle_if_one_device_is_busy_or_not_known(store, uses):
+    _, _, ended, _ = await idle_job(store, *uses)
+    assert ended == []
+
+
+async def test_other_ends_keep_their_cause(store):
+    [one, _] = await two_jobs(store)
+    await placed(store, one, ("g0",))
+    [taken] = await store.take("n1", at=NOW)
+    report = Report(allocation=taken.starts[0].allocation, job=one, kind="ended", at=NOW, cause="cancel")
+    assert await store.read(with_cause, [("n1", report)]) == [("n1", report)]

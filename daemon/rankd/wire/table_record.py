@@ -32,6 +32,7 @@ class NodeRow(msgspec.Struct, frozen=True, kw_only=True):
     drained_by: str | None
     drained_at: float | None
     drain_reason: str | None
+    confinement: str
     allocations: int
     allocated: dict[str, float]
 

@@ -81,7 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.format:
         print("\n".join(formatted(arguments.format, known, lines, header=not arguments.noheader)))
         return 0
-    used = [known[letter] for letter in _letters(arguments)]
+    used = [known[letter] for letter in _letters(arguments) + _about_devices(arguments, rows)]
     print_table([field.column() for field in used], table_rows(used, lines), header=not arguments.noheader)
     return 0
 
@@ -116,6 +116,24 @@ def _letters(arguments: argparse.Namespace) -> str:
     if arguments.node:
         return "NDPtcCmefH" if arguments.long else "NDPt"
     return "PalDTCemN" if arguments.long else "PalDtN"
+
+
+def _about_devices(arguments: argparse.Namespace, nodes: list[Row]) -> str:
+    """One more column for a long list of nodes, if one of them has devices."""
+    return "G" if arguments.node and arguments.long and any(node["confinement"] for node in nodes) else ""
+
+
+def _confined(row: Row) -> str:
+    """Whether jobs are kept from devices of other jobs; empty for nodes without devices.
+
+    >>> _confined({"nodes": [{"confinement": "jobs are NOT kept from devices of other jobs (bpf: no rights)"}]})
+    'no (bpf: no rights)'
+    >>> _confined({"nodes": [{"confinement": "jobs can open no device of another job (cgroup v2)"}]})
+    'yes (cgroup v2)'
+    """
+    text = row["nodes"][0]["confinement"]
+    _, _, detail = text.partition(" (")
+    return f"{'no' if ' NOT ' in text else 'yes'} ({detail}" if detail else text
 
 
 def _per_node(nodes: list[Row]) -> list[Row]:
@@ -153,6 +171,7 @@ def fields() -> dict[str, Field]:
         ),
         "E": Field("REASON", lambda row: row["nodes"][0]["drain_reason"] or "none"),
         "u": Field("USER", lambda row: row["nodes"][0]["drained_by"] or ""),
+        "G": Field("CONFINED", _confined),
         "H": Field("HEARTBEAT", lambda row: shown_time(min(node["heartbeat_at"] for node in row["nodes"]))),
     }
 

@@ -209,6 +209,18 @@ class KnownNodeSettings(_Setting, frozen=True, kw_only=True):
     offers. Without the table, every node with credentials may join with what it offers."""
 
 
+class DeviceSettings(_Setting, frozen=True, kw_only=True):
+    """What happens to jobs that don't use their GPUs."""
+
+    idle_notify_s: Annotated[float, Meta(ge=600)] | None = None
+    """Seconds after which it is recorded that a job does not use its GPUs: all of them, on all its nodes, stayed under
+    1 % for so long. The event `device` of its first node names the job. Without it: never."""
+    idle_cancel_s: Annotated[float, Meta(ge=600)] | None = None
+    """Seconds after which such a job is ended, with the cause `idle`. Never in its first 10 minutes, and never for
+    parts of a card (MIG), whose utilisation can't be read. Agents report every five minutes, so a job may run on for
+    as long after that. Without it: never."""
+
+
 class RetentionSettings(_Setting, frozen=True, kw_only=True):
     """How long ended jobs, events, and output files on nodes are kept."""
 
@@ -312,6 +324,7 @@ class Settings(_Setting, frozen=True, kw_only=True):
     privacy: PrivacySettings = PrivacySettings()
     node: NodeSettings = NodeSettings()
     nodes: KnownNodeSettings = KnownNodeSettings()
+    devices: DeviceSettings = DeviceSettings()
     retention: RetentionSettings = RetentionSettings()
     notifications: NotificationSettings = NotificationSettings()
     default_qos: str = "normal"

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable, Sequence
+
 from rankd.bus.endpoint import NodeHandler, Reply
 from rankd.core.errors import Refused
-from rankd.core.model.device_report import check_uses
+from rankd.core.model.device_report import DeviceUse, check_uses
 from rankd.core.model.node_holder import NODE_TAKEN
+from rankd.core.model.setting import DeviceSettings
 from rankd.services.intake.foreign_report import ForeignReports
 from rankd.services.runtime.clock import Clock
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.group_commit import GroupCommit
 from rankd.store.record.device_note import note_devices
 from rankd.store.record.device_use import add_uses
+from rankd.store.record.idle_job import end_idle, idle_times
 from rankd.store.record.node import of_instance
 from rankd.wire.codec import decode_of_node
 from rankd.wire.device import DeviceReport
 from rankd.wire.message import ReportsTaken
 from rankd.wire.subject import node_pattern
+
+log = logging.getLogger("rankd.intake")
 
 LEAST_S = 0.5
 """A node's reports must be this far apart. Agents gather changes for a second; others would flood the events."""
@@ -25,7 +32,10 @@ LEAST_S = 0.5
 class DeviceReports:
     """Takes the reports of agents. A node can change what is known of its own devices only."""
 
-    def __init__(self, group: GroupCommit, foreign: ForeignReports, clock: Clock) -> None:
+    def __init__(
+        self, settings: Callable[[], DeviceSettings], group: GroupCommit, foreign: ForeignReports, clock: Clock
+    ) -> None:
+        self._settings = settings
         self._group = group
         self._foreign = foreign
         self._clock = clock
@@ -48,7 +58,7 @@ class DeviceReports:
             if not of_instance(connection, [node], report.instance):
                 return None
             note_devices(connection, node, report.notes, now)
-            return add_uses(connection, node, report.uses, now)
+            return self._add(connection, node, report.uses, now)
 
         foreign = await self._group.do(work, client=f"node {node}")
         if foreign is None:
@@ -57,3 +67,12 @@ class DeviceReports:
         if foreign:
             self._foreign.note(node, foreign)
         return ReportsTaken(taken=len(report.notes) + len(report.uses))
+
+    def _add(self, connection: Connection, node: str, uses: Sequence[DeviceUse], now: float) -> list[int]:
+        """Add what jobs did, and end those that have done nothing for too long."""
+        ids = sorted({use.allocation for use in uses})
+        before = idle_times(connection, ids)
+        foreign = add_uses(connection, node, uses, now)
+        if ended := end_idle(connection, before, ids, self._settings(), now):
+            log.info("jobs that do not use their GPUs are ended: %s", ", ".join(map(str, ended)))
+        return foreign

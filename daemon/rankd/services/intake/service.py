@@ -188,7 +188,9 @@ class Intake:
         self.nodes = NodeWatch(configuration.settings, database, bus, self.group, clock)
         self.nodes.on_types = self.learn_types
         self.deliveries = Deliveries(lambda: self.configuration.settings.node, database, bus, self.group, clock)
-        self.devices = DeviceReports(self.group, self.deliveries.foreign, clock)
+        self.devices = DeviceReports(
+            lambda: self.configuration.settings.devices, self.group, self.deliveries.foreign, clock
+        )
         self.inputs = InputFollower(configuration, database, self._use_inputs)
         self.keeper = ConfigurationKeeper(
             Path(configuration.directory), database, self.group, self._use_configuration, clock

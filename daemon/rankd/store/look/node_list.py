@@ -22,7 +22,7 @@ def nodes(connection: Reader) -> list[Row]:
     rows = fetch(
         connection,
         "SELECT name, partition, state, capacity, labels, agent, registered_at, heartbeat_at, drained_by, drained_at,"
-        " drain_reason FROM node ORDER BY partition, name",
+        " drain_reason, confinement FROM node ORDER BY partition, name",
     )
     used = _allocated(connection)
     for row in rows:

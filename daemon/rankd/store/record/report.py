@@ -22,6 +22,7 @@ from rankd.store.engine.listed import item_of, listed, values_of
 from rankd.store.engine.plan import in_order
 from rankd.store.engine.prepared import run_each
 from rankd.store.record.allocation_device import release_devices
+from rankd.store.record.idle_job import with_cause
 from rankd.store.record.job import apply_changes, read_states
 from rankd.store.record.job_story import tells_story
 from rankd.store.schema.table import allocation_nodes, allocations, job_scripts, jobs
@@ -77,6 +78,7 @@ def take_reports(
     Raises:
         InvalidTransition: a job's state does not allow an event. The caller has to roll the transaction back.
     """
+    reports = with_cause(connection, reports)
     allocations = _read_allocations(connection, dict.fromkeys(report.allocation for _, report in reports))
     states = read_states(connection, sorted({allocation.job for allocation in allocations.values()}))
     with tells_story(connection):
