@@ -31,7 +31,15 @@ from rankd.store.engine.group_commit import MAX_GROUP, GroupCommit
 from rankd.store.record.catalog import Catalog
 from rankd.store.record.descendant import descendants_of
 from rankd.store.record.job_action import act, select_ids, split_targets
-from rankd.store.record.job_name import Owner, Target, Targets, owners_of, targets_of, without_records
+from rankd.store.record.job_name import (
+    Owner,
+    Target,
+    Targets,
+    owners_of,
+    targets_of,
+    weight_of,
+    without_records,
+)
 from rankd.store.record.job_update import Judgement, judge, judge_again, write_update
 from rankd.wire.codec import decode_strict
 from rankd.wire.job_update import JobUpdate
@@ -200,9 +208,9 @@ class JobVerbs:
                 if selection.dry_run:
                     return await self._database.read_in_thread(work)
                 if decide is cancel:  # what it splits off has ended
-                    return await self._group.do(work, client=asker.user, weight=len(targets))
+                    return await self._group.do(work, client=asker.user, weight=weight_of(targets))
                 async with self._splitting(targets, asker) as (targets, full):  # noqa: PLR1704 - `work` reads it
-                    reply = await self._group.do(work, client=asker.user, weight=len(targets))
+                    reply = await self._group.do(work, client=asker.user, weight=weight_of(targets))
                 return _and_failed(reply, full)
 
             return await self._in_parts(selection, chosen, part, self._descendants(selection, asker))
@@ -286,7 +294,7 @@ class JobVerbs:
         others = [one for one in targets if one not in set(own)]
         now, user = self._clock(), task.asker.user
         async with self._splitting(own, task.asker) as (own, full):
-            split = await self._group.do(lambda c: split_targets(c, own, user, now), client=user, weight=len(own))
+            split = await self._group.do(lambda c: split_targets(c, own, user, now), client=user, weight=weight_of(own))
         return Targets(others + [Target(job) for job in split], full)
 
 
