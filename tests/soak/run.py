@@ -90,6 +90,7 @@ async def judge(cluster: Cluster, workload: Workload) -> list[str]:
         *verdict.double_starts(cluster.starts),
         *verdict.over_allocations(database),
         *verdict.torn_arrays(database),
+        *verdict.early_starts(database),
         *verdict.wrong_usage(database),
         *verdict.open_allocations(database),
         *await verdict.wrong_events(database, f"nats://127.0.0.1:{cluster.port}"),

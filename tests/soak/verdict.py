@@ -198,6 +198,40 @@ def torn_arrays(database: Path) -> list[str]:
     return wrong
 
 
+STARTS = """SELECT j.id, j.name, j."user", j.started_at, d.value ->> '$.type' AS kind, d.value ->> '$.job' AS awaited,
+    coalesce(j.array_job, j.id) AS place, j.array_task FROM jobs j, json_each(j.depends_on) d
+    WHERE j.started_at IS NOT NULL AND j.allocation_id IS NOT NULL AND j.requeues = 0 ORDER BY j.id"""
+
+
+def early_starts(database: Path) -> list[str]:
+    """No job has started before its dependencies were met; by the last run of the awaited jobs."""
+    known = {row["id"]: row for row in rows(database, "SELECT * FROM jobs")}
+    tasks = {f"{row['array_job']}_{row['array_task']}": row for row in known.values() if row["array_job"] is not None}
+    wrong = []
+    for row in rows(database, STARTS):
+        if row["kind"] == "singleton":
+            awaited = [
+                other
+                for other in known.values()
+                if (other["user"], other["name"]) == (row["user"], row["name"])
+                and (other["array_job"] or other["id"]) < row["place"]
+            ]
+        else:
+            name = f"{row['awaited']}_{row['array_task']}" if row["kind"] == "aftercorr" else str(row["awaited"])
+            awaited = [tasks[name] if "_" in name and name in tasks else known[int(name.partition("_")[0])]]
+        wrong += [f"job {row['id']} started before {other['id']}" for other in awaited if not _is_met(row, other)]
+    return wrong
+
+
+def _is_met(row: sqlite3.Row, other: sqlite3.Row) -> bool:
+    is_ok = {"afterok": True, "aftercorr": True, "afternotok": False}.get(row["kind"])
+    if is_ok is not None and (other["state"] == "completed") is not is_ok:
+        return False
+    if row["kind"] == "after":
+        return other["requeues"] > 0 or (other["started_at"] or other["ended_at"]) <= row["started_at"]
+    return bool(other["ended_at"] <= row["started_at"])
+
+
 def open_allocations(database: Path) -> list[str]:
     found = rows(database, "SELECT id FROM allocations WHERE ended_at IS NULL")
     return [f"allocation {row['id']} is open" for row in found]

@@ -33,13 +33,14 @@ async def quiet(_error: Exception) -> None:
 class Workload:
     """``accepted`` are ids by (user, key) as the intake said; ``enqueued`` what the broker acknowledged.
 
-    ``retried``: of which job an accepted one is a retry, by its id.
+    ``retried``: of which job an accepted one is a retry, by its id. ``arrays``: the indices of accepted arrays.
     """
 
     def __init__(self, cluster: Cluster, seed: int) -> None:
         self.accepted: dict[tuple[str, str], int] = {}
         self.enqueued: set[tuple[str, str]] = set()
         self.retried: dict[int, int] = {}
+        self.arrays: dict[int, str] = {}
         self.refused: list[str] = []
         self._cluster = cluster
         self._random = random.Random(seed)
@@ -73,6 +74,8 @@ class Workload:
             self.refused.append(f"{key}: {answer}")
             return
         self.accepted[user, key] = answer["id"]
+        if "tasks" in answer:
+            self.arrays[answer["id"]] = job["array"].partition("%")[0]
         if kind < 0.25:
             await self._ask(user, "job.release", {"id": answer["id"]})
         elif kind < 0.32:
@@ -106,11 +109,27 @@ class Workload:
         }
         if kind >= 0.9:
             job["array"] = self._random.choice(["0-4", "1-9:2%2", "3,5-6"])
+        if self._random.random() < 0.25:
+            job |= self._waiting()
         if 0.05 <= kind < 0.12:
             job["nodes"] = 2
         elif 0.12 <= kind < 0.17:
             job |= {"time_limit_s": 0.5, "command": ["sh", "-c", f"{note}; exec sleep 30"]}
         return job
+
+    def _waiting(self) -> dict[str, Any]:
+        """A dependency of any kind. A job that can never start is cancelled, so that all end."""
+        kind = self._random.choice(["afterok", "afterany", "afternotok", "after", "aftercorr", "singleton"])
+        if kind == "singleton":
+            return {"name": self._random.choice("ab"), "depends_on": [{"type": kind}]}
+        known = list(self.arrays if kind == "aftercorr" else self.accepted.values())
+        if not known:
+            return {}
+        job: int | str = self._random.choice(known)
+        more = {"array": self.arrays[job]} if kind == "aftercorr" else {}
+        if kind != "aftercorr" and job in self.arrays and self._random.random() < 0.5:
+            job = f"{job}_{self.arrays[job][0]}"
+        return {"depends_on": [{"type": kind, "job": job}], "cancel_if_unmet": True, **more}
 
     async def _ask(self, user: str, verb: str, body: object) -> dict[str, Any]:
         """Again and again until somebody answers: a submission has a key."""

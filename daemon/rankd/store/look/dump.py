@@ -20,14 +20,15 @@ from rankd.config.plugin import is_own
 from rankd.core.admission.rights import with_given
 from rankd.core.errors import Unavailable
 from rankd.core.model.access import AccessList
+from rankd.core.model.array import JobName, parse_name
 from rankd.core.model.association import Association
 from rankd.core.model.device import with_models
-from rankd.core.model.index_set import read, union, written
-from rankd.core.model.job import URGENCY_DEFAULT, Event, State
+from rankd.core.model.index_set import each, of, read, union, written
+from rankd.core.model.job import BY_INDEX, SINGLETON, URGENCY_DEFAULT, Event, State
 from rankd.core.model.quantity import shown_resources
 from rankd.core.model.setting import PrioritySettings
 from rankd.store.engine.reading import Reader, Row, fetch, tuples
-from rankd.store.engine.word import IN_LIST, elements
+from rankd.store.engine.word import IN_LIST, LISTED, elements
 from rankd.store.look.class_list import class_access
 from rankd.store.record.adapter import in_force
 from rankd.store.record.all_nodes import all_nodes
@@ -54,14 +55,16 @@ SELECT j.id, j.revision, j.association_id, j.queue_id, j.qos_id, j."user", a.acc
     j.state, j.held, j.class_value, j.priority_class, j.preemption_policy, j.urgency, j.fixed_priority, j.nodes,
     j.min_nodes, j.resources, j.constraints, j.exclusive, j.time_limit_s, j.begin_at, j.depends_on, j.submitted_at,
     j.eligible_at, j.started_at, j.allocation_id, j.groups, j."array", j.array_limit, j.array_job, j.array_task,
-    EXISTS (SELECT 1 FROM arrays y WHERE y.job_id = j.id) AS is_array
-FROM jobs j JOIN associations a ON a.id = j.association_id JOIN queues q ON q.id = j.queue_id
+    y.job_id IS NOT NULL AS is_array, iif(y.n_eligible IS NULL, NULL, coalesce(y.eligible, '')) AS eligible_tasks,
+    j.name
+FROM jobs j LEFT JOIN arrays y ON y.job_id = j.id JOIN associations a ON a.id = j.association_id
+JOIN queues q ON q.id = j.queue_id
 JOIN qos s ON s.id = j.qos_id LEFT JOIN applications p ON p.id = j.application_id
 WHERE j.state IN ('pending', 'allocated', 'running') OR j.revision > ? ORDER BY j.id"""
 
 _EVENTS = """
 SELECT e.id, e.job_id AS job, e.event, e.state, e.at, json_extract(e.detail, '$.allocation') AS allocation,
-    json_extract(e.detail, '$.tasks') AS tasks,
+    coalesce(json_extract(e.detail, '$.tasks'), json_extract(e.detail, '$.cancelled')) AS tasks,
     json_extract(e.detail, '$.held.after') AS turned, json_extract(e.detail, '$.eligible_at.after') AS eligible
 FROM jobs j JOIN job_events e ON e.job_id = j.id WHERE j.revision > ? ORDER BY e.id"""
 
@@ -83,6 +86,13 @@ SELECT allocation_id, node, device, model FROM allocation_devices
 WHERE allocation_id {IN_LIST} ORDER BY allocation_id, node, position, device"""
 
 _OTHERS = f"SELECT id, state FROM jobs WHERE id {IN_LIST}"
+_TASKS = f"""SELECT t.id, t.state, t.array_job, t.array_task FROM {LISTED} w JOIN jobs t
+ON t.array_job = json_extract(w.value, '$[0]') AND t.array_task = json_extract(w.value, '$[1]')"""
+_SPOILERS = f"""SELECT t.id, t.state, t.array_job, t.array_task FROM arrays y JOIN jobs t ON t.id = (
+    SELECT b.id FROM jobs b WHERE b.array_job = y.job_id
+    AND b.state IN ('failed', 'timeout', 'cancelled', 'node_lost') LIMIT 1)
+WHERE y.job_id {IN_LIST} AND y.n_failed + y.n_cancelled > 0"""
+"""Of arrays that can't complete any more, a task that shows it."""
 
 _PLAIN = (
     "class_value",
@@ -139,7 +149,11 @@ def dump(connection: Reader, configuration: Configuration, queues: object) -> Du
     foreign = _foreign(generation, configuration, weighted.weights)
     pending = [job for job in jobs if job["state"] == State.PENDING]
     given = given_values(connection, generation["number"], foreign, pending)
-    shown = [_shown(job) | given.get(job["id"], {}) for job in jobs] + _depended_on(connection, jobs)
+    single = {(job["user"], job["name"]) for job in jobs if _waits_for_others(job) and _is_singleton(job)}
+    shown = [
+        _shown(job) | given.get(job["id"], {}) | ({"name": job["name"]} if (job["user"], job["name"]) in single else {})
+        for job in jobs
+    ] + _depended_on(connection, jobs)
     if generation["policy"] == "fcfs":
         shown = [job | {"sequence": job["id"]} for job in shown]
     lists = class_access(connection)
@@ -297,6 +311,8 @@ def _shown(job: Row) -> Row:
         shown["eligible_at"] = job["eligible_at"]
         if _waits_for_others(job):
             shown["depends_on"] = job["depends_on"]
+        if job["array"] and job["eligible_tasks"] is not None:
+            shown |= {"depends_on": job["depends_on"], "eligible_tasks": job["eligible_tasks"]}
     return shown
 
 
@@ -305,11 +321,26 @@ def _waits_for_others(job: Row) -> bool:
 
 
 def _depended_on(connection: Reader, jobs: Sequence[Row]) -> list[Row]:
-    """Ended jobs that others wait for. Only their state matters."""
+    """Ended jobs and tasks that others wait for. Only their state matters."""
     listed = {job["id"] for job in jobs}
-    wanted = {other["job"] for job in jobs if _waits_for_others(job) for other in job["depends_on"]} - listed
-    rows = fetch(connection, _OTHERS, [_list(wanted)])
-    return [row for row in rows if row["state"] not in (State.PENDING, State.ALLOCATED, State.RUNNING)]
+    waiting = [(one, job["array_task"]) for job in jobs if _waits_for_others(job) for one in job["depends_on"]]
+    names = [_named(one, task) for one, task in waiting if one.get("job") is not None]
+    wholes = {name.job for name in names if not name.indices}
+    tasks = [(name.job, next(each(name.indices))) for name in names if name.indices]
+    arrays = {array for array, _ in tasks}
+    rows = fetch(connection, _OTHERS, [_list((wholes | arrays) - listed)])
+    rows += fetch(connection, _TASKS, [_list(tasks)]) + fetch(connection, _SPOILERS, [_list(wholes)])
+    found = {row["id"]: row for row in rows if row["id"] not in listed}
+    return [row for row in found.values() if row["state"] not in (State.PENDING, State.ALLOCATED, State.RUNNING)]
+
+
+def _named(dependency: Row, task: int | None) -> JobName:
+    name = parse_name(dependency["job"])
+    return name._replace(indices=of([task])) if dependency["type"] == BY_INDEX and task is not None else name
+
+
+def _is_singleton(job: Row) -> bool:
+    return any(one["type"] == SINGLETON for one in job["depends_on"])
 
 
 def _applications(connection: Reader, jobs: Sequence[Row]) -> list[Row]:

@@ -81,3 +81,48 @@ def test_jobs_that_are_not_eligible_do_not_count_as_pending(decide):
     assert decision.by_path["root.default"]["priority"] is None
     assert decision.by_path["root"]["pending"] == {}
     assert decision["queue_order"] == decision["application_order"] == {}
+
+
+# --- arrays, tasks, singletons ----------------------------------------------------------------------------------------
+
+TASKS = [
+    {"id": "A", "array": "2-3"},
+    {"id": 20, "array_job": "A", "array_task": 0, "state": "completed"},
+    {"id": 21, "array_job": "A", "array_task": 1, "state": "failed"},
+]
+
+
+@pytest.mark.parametrize(
+    ("kind", "job", "reason"),
+    [
+        ("afterok", "A_0", None),
+        ("afterok", "A_1", "dependency never satisfied"),
+        ("afterok", "A_2", "dependency"),
+        ("afterok", "A_9x", "dependency"),
+        ("afterok", "A", "dependency never satisfied"),
+        ("afternotok", "A", "dependency"),
+        ("afterany", "A_1", None),
+    ],
+)
+def test_tasks_and_arrays_are_awaited_by_their_names(decide, kind, job, reason):
+    decision = decide(jobs=[*TASKS, {"id": 1, **waits(kind, job)}])
+    assert (decision.reason(1) if not decision.by_id[1]["rank"] else None) == reason
+
+
+def test_of_an_array_by_index_only_the_tasks_may_start_whose_counterparts_completed(decide):
+    nodes = [{"name": "n1", "capacity": {"vcore": 64}}]
+    waiting = {"id": "B", "array": "0-3", **waits("aftercorr", "A")}
+    decision = decide(jobs=[*TASKS, waiting], nodes=nodes)
+    assert [row["task"] for row in decision["allocations"] if row["job"] == "B"] == [0]
+    given = decide(jobs=[*TASKS, {**waiting, "eligible_tasks": "2-3"}], nodes=nodes)
+    assert [row["task"] for row in given["allocations"] if row["job"] == "B"] == [2, 3]
+    alone = {"id": "C", "array": "1", **waits("aftercorr", "A")}
+    assert decide(jobs=[*TASKS, alone]).reason("C") == "dependency never satisfied"
+
+
+def test_a_singleton_waits_for_earlier_jobs_of_its_user_and_name_in_the_list(decide):
+    single = {"user": "alice", "name": "s", "depends_on": [{"type": "singleton"}]}
+    jobs = [{"id": 1, "user": "alice", "name": "s"}, {"id": 2, **single}, {"id": 3, **single, "user": "bob"}]
+    assert decide(jobs=jobs)["ranking"] == [1, 3]
+    assert decide(jobs=[{**jobs[0], "state": "completed"}, *jobs[1:]])["ranking"] == [2, 3]
+    assert decide(jobs=[jobs[1], jobs[0]])["ranking"] == [2, 1]
