@@ -12,15 +12,19 @@ from typing import TYPE_CHECKING, Any
 from rankd.cli.common.document import BAD_DOCUMENT, add_lines, answer_lines, decode, print_answer
 from rankd.cli.common.option import add_command
 from rankd.cli.configure.config_history import add_history
-from rankd.core.errors import ConfigurationError, Problem, Refused
+from rankd.core.errors import ConfigurationError, Problem, RankdError, Refused
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Mapping
 
     from rankd.cli.common.option import Subparsers
     from rankd.config.queues import QueuesChecked
+    from rankd.core.model.node import Node
 
 KEY = "queues_yaml"
+MOST_PRICES = 10
+"""Kinds of nodes in a warning, the most expensive ones."""
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -81,7 +85,39 @@ def _check_directory(directory: Path) -> tuple[list[Problem], list[Problem]]:
     except ConfigurationError as error:
         return error.problems, []
     missing = missing_groups(group_lists(configuration), configuration.group_names, _has_group)
-    return [], [*configuration.warnings, *missing]
+    return [], [*configuration.warnings, *missing, *_of_prices(configuration.settings.priority.fairshare.billing)]
+
+
+def _of_prices(billing: Mapping[str, float]) -> list[Problem]:
+    """Warnings about what registered nodes offer and no price counts, and what whole nodes would cost."""
+    from rankd.core.fairshare.node_price import node_prices, unpriced
+
+    nodes = _registered_nodes()
+    prices = ", ".join(f"{one.nodes} {one.price:g}" for one in node_prices(nodes, billing)[:MOST_PRICES])
+    return [
+        Problem(
+            file="rankd.toml",
+            path="priority.fairshare.billing",
+            message=f"{kind} has no price, but {offering} {'offer' if '[' in offering or ',' in offering else 'offers'}"
+            f" it: jobs get it for nothing. A second of a whole node costs: {prices}",
+        )
+        for kind, offering in unpriced(nodes, billing).items()
+    ]
+
+
+def _registered_nodes() -> list[Node]:
+    """The nodes of the rankd that is found here; none if there is no database to read."""
+    from rankd.client.place import Given, locate
+    from rankd.store.engine.reading import ReadError, open_for_reading
+    from rankd.store.record.all_nodes import all_nodes
+
+    try:
+        place = locate(Given())
+        if place.database is None or not Path(place.database).is_file():
+            return []
+        return all_nodes(open_for_reading(place.database))
+    except (RankdError, ReadError):
+        return []
 
 
 def _has_group(name: str) -> bool:

@@ -45,3 +45,26 @@ def test_a_factor_without_a_plugin_counts_if_every_pending_job_gives_a_value():
 
 def test_a_plugins_own_range_counts():
     assert faults({"age": (-1.0, 2.0)}, jobs=[{**JOB, "factors": {"age": 1.5}}]) == []
+
+
+GPU_JOB = {**JOB, "state": "running", "resources": {"vcore": 1, "gpu": 1}}
+GPU_NODE = {"name": "n", "devices": [{"model": "a100", "id": "g0", "index": 0}]}
+HELD = {"job": 1, "node": "n", "devices": {"n": ["g0"]}}
+
+
+@pytest.mark.parametrize(
+    ("fields", "paths"),
+    [
+        ({"allocations": [HELD]}, []),
+        ({"allocations": [{"job": 1, "node": "n"}]}, ["$.allocations[0].devices"]),
+        ({"allocations": [HELD, HELD]}, ["$.allocations[1].devices"]),
+        ({"allocations": [{**HELD, "devices": {"n": ["g0", "g0"]}}]}, ["$.allocations[0].devices"] * 2),
+        ({"allocations": [{**HELD, "devices": {"n": ["g0"], "m": ["g1"]}}]}, ["$.allocations[0].devices"]),
+        ({"allocations": [HELD], "nodes": [{"name": "n"}]}, ["$.allocations[0].devices"]),
+        ({"allocations": [{"job": 1, "node": "n"}], "nodes": [{"name": "n", "capacity": {"gpu": 1}}]}, []),
+        ({"nodes": [{"name": "n", "devices": GPU_NODE["devices"] * 2}]}, ["$.nodes[0].devices"]),
+        ({"nodes": [{"name": "n", "devices": [{"model": "A100", "id": "g0", "index": 0}]}]}, ["$.nodes[0].devices"]),
+    ],
+)
+def test_devices_are_named_by_who_holds_them(fields, paths):
+    assert faults(**{"jobs": [GPU_JOB], "nodes": [GPU_NODE], **fields}) == paths
