@@ -11,12 +11,15 @@ from query_plan import plans
 
 from rankd.core.change.job_action import cancel
 from rankd.core.model.job import Dependency
+from rankd.core.model.setting import NotificationSettings
+from rankd.core.notification.content import Content
 from rankd.store.feed.application import begun_applications, changing_applications
 from rankd.store.feed.charge import open_charges
 from rankd.store.feed.event import read_unpublished
 from rankd.store.feed.factor_value import stored_values
 from rankd.store.feed.job import load_jobs
 from rankd.store.feed.job_end import has_freed_room
+from rankd.store.feed.notification import due_in, missed_events, next_lane, noted_until
 from rankd.store.feed.occupancy import read_open
 from rankd.store.feed.pending_kind import all_arrays, all_tasks, changed_arrays, changed_tasks
 from rankd.store.feed.shape import read_shape
@@ -39,11 +42,13 @@ from rankd.store.record.job import count_pending, known_keys, read_states
 from rankd.store.record.job_action import act, select_ids
 from rankd.store.record.job_name import Target, targets_of
 from rankd.store.record.job_story import past_events
+from rankd.store.record.notification import Due, Outcome, Parcel, finish, note_events, prune_done
 from rankd.store.record.report import take_reports
 from rankd.wire.message import JobFilter, Report
 
 LONG = re.compile(
-    r"SCAN (jobs|job_events|allocations|allocation_nodes|applications|dead_letters|old_keys)\b(?: USING.* INDEX (\w+))?"
+    r"SCAN (jobs|job_events|allocations|allocation_nodes|applications|dead_letters|notifications|old_keys)\b"
+    r"(?: USING.* INDEX (\w+))?"
 )
 SHORT = {
     "jobs_state",
@@ -56,6 +61,8 @@ SHORT = {
 }
 """Partial indexes that have only the rows that a statement looks for."""
 
+CONTENT = Content(id=1, event="fail", job=1, state="failed", at=NOW, user="alice", name="a", queue="root.a")
+PARCEL = Parcel(event_id=1, place=0, job=1, user="alice", target="mailto:alice@example.org", content=CONTENT)
 AFTER_A_JOB = [Dependency(type="afterok", job=BLOCKED)]
 ENDED = Report(allocation=3, job=RUNNING, kind="ended", at=NOW, exit_status=1)
 NONE = Named(frozenset(), 0)
@@ -126,6 +133,10 @@ def watched(verb, *arguments, **named):
         (all_tasks, []),
         (changed_tasks, [1]),
         (targets_of, [[FIRST, "1_3"]]),
+        (next_lane, [""]),
+        (due_in, ["mailto", 4, [1, 2], NOW]),
+        (noted_until, []),
+        (missed_events, [1]),
         (which_are_arrays, [[1, 2]]),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
@@ -144,6 +155,9 @@ async def test_a_reading_scans_no_long_table(world, verb, arguments):
         (forget_idle_queues, [NOW]),
         (prune_jobs, [0, NOW, NONE]),
         *((prune_events, [table, 0, NOW + 10]) for table in EVENT_TABLES),
+        (note_events, [[1, 2, 3, 4], NotificationSettings(), NOW]),
+        (finish, [[Outcome(Due(1, PARCEL, "mailto", 0, NOW))], NOW]),
+        (prune_done, [NOW]),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )

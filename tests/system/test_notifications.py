@@ -95,8 +95,24 @@ async def test_the_notifier_reaches_little_at_the_broker(tmp_path, machine):
             await client.close()
 
 
-def test_without_notifications_there_is_no_notifier(machine):
-    machine.start()
+async def test_the_notifier_starts_once_notifications_are_allowed(tmp_path, machine):
+    async with Hook(tmp_path) as hook:
+        directory = configure(tmp_path, hook)
+        whole = (directory / "rankd.toml").read_text()
+        (directory / "rankd.toml").write_text(whole.partition("[notifications]\nallow")[0])
+        await asyncio.to_thread(machine.start, "--config", str(directory))
+        assert "notifier" not in machine.up["pids"]
+        assert await diag_of_notifier(machine) is None
+        assert "Notifier" not in await rankd(machine, "diag")
+        (directory / "rankd.toml").write_text(whole)
+        await rankd(machine, "reload", "--admin")
+        await rankd(machine, "submit", "--notify", "end", "--notify-to", hook.url, "--", "true")
+        await hook.got()
+        async with asyncio.timeout(PATIENCE_S):
+            while "notifier" not in machine.up["pids"]:
+                await asyncio.sleep(0.05)
+
+
+def test_no_notifier_runs_where_another_unit_has_it(machine):
+    machine.start("--no-notifier")
     assert "notifier" not in machine.up["pids"]
-    assert json.loads(machine.rankd("diag", "--json"))["notifier"] is None
-    assert "Notifier" not in machine.rankd("diag")

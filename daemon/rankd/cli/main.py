@@ -57,7 +57,7 @@ COMMANDS: dict[str, Command] = {
     "release": Command("Jobs", "jobs.cancel_hold_release", "let held jobs start"),
     "update": Command("Jobs", "jobs.update", "change jobs that wait (scontrol update)"),
     "retry": Command("Jobs", "jobs.retry", "submit ended jobs again, or the failed tasks of an array"),
-    "deadletter": Command("Jobs", "jobs.deadletter", "enqueued submissions that became no job"),
+    "deadletter": Command("Jobs", "jobs.deadletter", "submissions that became no job, notifications that failed"),
     "queue": Command("Look", "look.queue", "jobs that wait or run (squeue)"),
     "prio": Command("Look", "look.prio", "priorities of waiting jobs, factor by factor (sprio)"),
     "why": Command("Look", "look.why", "why a job has its rank, and why it does not run"),

@@ -1,4 +1,4 @@
-"""``rankd deadletter``: shows, retries and drops submissions on the enqueue subject that became no job."""
+"""``rankd deadletter``: shows, retries and drops submissions that became no job, and notifications that failed."""
 
 from __future__ import annotations
 
@@ -30,27 +30,29 @@ AT_ONCE = 500
 
 def add_parser(subparsers: Subparsers) -> None:
     """Add ``deadletter`` and its verbs."""
-    parser = add_command(subparsers, "deadletter", run_list, "Enqueued submissions that could not be accepted.")
+    text = "Enqueued submissions that could not be accepted, and notifications that could not be sent."
+    parser = add_command(subparsers, "deadletter", run_list, text)
     verbs = parser.add_subparsers(required=True, metavar="COMMAND")
     listed = add_command(
         verbs,
         "list",
         run_list,
-        "List submissions that wait for a decision: your own, or with --admin all.",
+        "List those that wait for a decision: your own, or with --admin all.",
         dash_h=False,
     )
-    listed.add_argument(
-        "-u", "--user", type=names, metavar="USERS", help="only submissions of these users (needs --admin)"
-    )
+    listed.add_argument("-u", "--user", type=names, metavar="USERS", help="only those of these users (needs --admin)")
     listed.add_argument("--all", action="store_true", help="include those that were retried or dropped")
     add_output(listed, "-h")
-    show = add_command(verbs, "show", run_show, "Show a submission as it arrived, and what is wrong with it.")
+    show = add_command(verbs, "show", run_show, "Show one as it arrived, and what is wrong with it.")
     show.add_argument("id", type=int, metavar="ID", help="id of the dead letter")
     show.add_argument("--json", action="store_true", help="print JSON")
     retry = add_command(
-        verbs, "retry", run_settle, "Submit again for the same user with the same key, so that no job is made twice."
+        verbs,
+        "retry",
+        run_settle,
+        "Submit again for the same user with the same key, so that no job is made twice; or send a notification again.",
     )
-    drop = add_command(verbs, "drop", run_settle, "Remove submissions from the list; their records stay.")
+    drop = add_command(verbs, "drop", run_settle, "Remove dead letters from the list; their records stay.")
     for verb, name in ((retry, "retry"), (drop, "drop")):
         verb.add_argument("id", type=job_ids, nargs="+", metavar="ID", help="ids of dead letters: 3, or 3,4, or 3-7")
         verb.add_argument("--json", action="store_true", help="print the answer as JSON")

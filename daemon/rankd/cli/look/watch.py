@@ -115,4 +115,6 @@ def _line(event: Transition) -> str:
 def _refused(letter: DeadLetter) -> str:
     named = f" {letter.message_id}" if letter.message_id else ""
     what = f"submission{named} of {letter.user} refused"
+    if letter.kind == "notification":
+        what = f"a notification of {letter.user} was not sent"
     return f"{shown_time(letter.at)} {what}: {letter.message} (dead letter {letter.id})"

@@ -13,6 +13,7 @@ import logging
 import os
 import signal
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, closing
 from pathlib import Path
@@ -26,6 +27,7 @@ from rankd.bus.outage import Spell
 from rankd.config.configuration import load_configuration
 from rankd.core.admission.node_check import check_node_name
 from rankd.core.errors import Refused, Unavailable, usable
+from rankd.core.model.setting import Settings
 from rankd.identity.credentials import SERVICES_CREDENTIALS, source_of
 from rankd.services.keeper.orphan import end_kept
 from rankd.services.runtime.life import end_tasks
@@ -43,6 +45,7 @@ from rankd.services.up.command import (
     service_commands,
 )
 from rankd.services.up.interface import Tell, Told, Up
+from rankd.services.up.notification_watch import NotificationWatch
 from rankd.services.up.private_directory import make_private
 from rankd.services.up.space import LEAST_FREE_BYTES, check_space, free_bytes, stream_bytes
 from rankd.services.up.trust import establish
@@ -52,7 +55,7 @@ from rankd.store.engine.url import open_database
 from rankd.store.look.node_list import count_running
 from rankd.store.schema.migration import upgrade
 from rankd.wire.message import Health
-from rankd.wire.subject import encode_name
+from rankd.wire.subject import NOTIFIER, encode_name
 
 log = logging.getLogger("rankd.up")
 
@@ -80,9 +83,6 @@ async def run(options: UpOptions, told: Told, tell: Tell) -> None:
         Refused: ``bad_path``, ``bad_name``, ``bad_listen``: directory, name or address can't be used.
     """
     settings = load_configuration(options.config).settings
-    grace_s = settings.node.grace_s
-    wanted = options.has_notifications and bool(settings.notifications.allow)
-    options = msgspec.structs.replace(options, has_notifications=wanted)
     _check_text(options.directory.absolute())
     if options.local_agent:
         check_node_name(options.agent_name)
@@ -93,7 +93,7 @@ async def run(options: UpOptions, told: Told, tell: Tell) -> None:
         lock = await acquire_or_fail(options.directory.absolute() / "up.lock", "rankd up")
     try:
         with usable(options.directory, "dir"):
-            machine = _Machine(options, grace_s, umask, tell)
+            machine = _Machine(options, settings, umask, tell)
         await machine.run(told)
     finally:
         lock.close()
@@ -116,7 +116,8 @@ def _check_text(directory: Path) -> None:
 
 
 class _Machine:
-    def __init__(self, options: UpOptions, grace_s: float, umask: int, tell: Tell) -> None:
+    def __init__(self, options: UpOptions, settings: Settings, umask: int, tell: Tell) -> None:
+        grace_s, has_notifications = settings.node.grace_s, bool(settings.notifications.allow)
         self._options = options
         self._tell = tell
         self._umask = umask
@@ -142,6 +143,11 @@ class _Machine:
         self._url = options.nats or self._embedded_broker()
         commands = service_commands(options, self._url, self._db)
         self._services = {name: self._child(name, command) for name, command in commands}
+        self._late: Child | None = None
+        """The notifier, as long as the configuration allows no notifications."""
+        if not has_notifications and (late := self._services.pop(NOTIFIER, None)) is not None:
+            late.was_ready = True  # if it fails, nothing else has to end
+            self._late = late
         self._ready = False
         self._awaited = ("nats", f"no connection to {without_secret(self._url)}")
         """The service that has to be ready next, and the text of its health."""
@@ -182,13 +188,14 @@ class _Machine:
         try:
             async with asyncio.TaskGroup() as group:
                 keeping = [group.create_task(child.keep()) for child in everything]
-                logs = [self._log(child.name) for child in everything]
+                logs = [self._log(child.name) for child in (*everything, self._late) if child]
                 watching = [
                     group.create_task(loop)
                     for loop in (
                         self._watch(),
                         self._say_what_is_awaited(),
                         self._pass_on(told.hangup),
+                        self._begin_late(lambda child: keeping.append(group.create_task(child.keep()))),
                         keep_small(logs),
                     )
                 ]
@@ -198,6 +205,13 @@ class _Machine:
                 await end_tasks(*keeping)
         finally:
             await self._abandon()
+
+    async def _begin_late(self, begin: Callable[[Child], None]) -> None:
+        """Start the notifier once the configuration allows notifications."""
+        if self._late is not None:
+            await NotificationWatch(self._db).until_allowed()
+            self._services[NOTIFIER] = self._late
+            begin(self._late)
 
     async def _pass_on(self, hangup: asyncio.Event) -> None:
         """Pass the signal to the intake, which reads the configuration and informs the others."""
@@ -234,7 +248,7 @@ class _Machine:
         await self._stop_rest()
 
     async def _stop_rest(self) -> None:
-        for name in ("gateway", "notifier", "prioritizer", "intake"):
+        for name in ("gateway", NOTIFIER, "prioritizer", "intake"):
             if name in self._services:
                 await self._services[name].stop()
         if self._broker is not None:
@@ -263,7 +277,7 @@ class _Machine:
             self._node_bus = bus
             if self._options.has_site and self._options.local_agent:
                 self._node_bus = await stack.enter_async_context(self._bus(NODE_CREDENTIALS))
-            for name in self._services:
+            for name in list(self._services):
                 await self._until_ready(bus, name)
             self._ready = True
             self._write_file()
@@ -272,7 +286,7 @@ class _Machine:
                 await asyncio.sleep(WATCH_EVERY_S)
                 if not self._is_written:
                     self._write_file()
-                for name, child in self._services.items():
+                for name, child in list(self._services.items()):
                     await self._look_after(bus, name, child)
                 self._look_after_broker()
 
