@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -9,10 +10,13 @@ import subprocess
 import time
 from pathlib import Path
 
+import nats
 import pytest
 from system.conftest import RANKD
+from watch import PATIENCE_S
 
 from rankd.identity.claims import AccountClaims, account_token, operator_token
+from rankd.identity.credentials import read_credentials
 from rankd.identity.key import KeyKind, new_key
 
 
@@ -42,7 +46,7 @@ def test_a_server_of_ones_own_with_the_printed_accounts(tmp_path):
     assert printed.returncode == 0, printed.stderr
     credentials = tmp_path / "site" / "auth" / "external"
     assert sorted(path.name for path in credentials.iterdir()) == [
-        "node-n1.creds", "services.creds", "user-al%20ice.creds", "user-root.creds",
+        "node-n1.creds", "notifier.creds", "services.creds", "user-al%20ice.creds", "user-root.creds",
     ]  # fmt: skip
     assert {path.stat().st_mode & 0o777 for path in credentials.iterdir()} == {0o600}
     assert not re.search(r"\bS[AOU][A-Z2-7]{56}\b", printed.stdout)  # no seed
@@ -53,10 +57,36 @@ def test_a_server_of_ones_own_with_the_printed_accounts(tmp_path):
         beginning + printed.stdout.replace('subject: "rankd.v1.user.root.>"', 'subject: "rankd.v1.user.*.>"')
     )
     files = [str(path) for path in credentials.iterdir()]
+    seed = read_credentials(credentials / "notifier.creds").seed
     for configuration, status, text in ((good, 0, "all as it must be"), (bad, 1, "WRONG")):
         with served(configuration) as url:
             done = rankd(tmp_path, "auth", "check", "--nats", url, *files)
             assert (done.returncode, text in done.stdout) == (status, True), done.stdout + done.stderr
+            assert asyncio.run(refused_of_notifier(url, nkeys_seed_str=seed)) == NEVER_OF_NOTIFIER
+
+
+NEVER_OF_NOTIFIER = ["rankd.v1.admin.root.job.cancel", "rankd.v1.event.job.alice", "$JS.API.STREAM.NAMES"]
+
+
+async def refused_of_notifier(url: str, **credentials: str) -> list[str]:
+    """Those of these subjects that the broker does not let the notifier publish on; its own ones are no error."""
+    refused = asyncio.Queue()
+
+    async def on_error(error: Exception) -> None:
+        refused.put_nowait(str(error))
+
+    client = await nats.connect(url, error_cb=on_error, inbox_prefix=b"_INBOX.notifier", **credentials)
+    found = []
+    try:
+        await client.subscribe("rankd.v1.internal.health.notifier")
+        await client.publish("rankd.v1.internal.committed", b"{}")
+        for subject in NEVER_OF_NOTIFIER:
+            await client.publish(subject, b"{}")
+            async with asyncio.timeout(PATIENCE_S):
+                found.append(re.search(r'to "([^"]+)"', await refused.get(), re.IGNORECASE)[1])
+    finally:
+        await client.close()
+    return [subject for subject in NEVER_OF_NOTIFIER if subject.lower() in [one.lower() for one in found]]
 
 
 OPERATOR = """
@@ -95,6 +125,8 @@ def test_a_server_in_operator_mode_with_accounts_signed_by_its_operator(tmp_path
     with served(tmp_path / "nats.conf") as url:
         done = rankd(tmp_path, "auth", "check", "--nats", url, *map(str, sorted(credentials.glob("*.creds"))))
         assert (done.returncode, "all as it must be" in done.stdout) == (0, True), done.stdout + done.stderr
+        of_notifier = str(credentials / "notifier.creds")
+        assert asyncio.run(refused_of_notifier(url, user_credentials=of_notifier)) == NEVER_OF_NOTIFIER
 
 
 def test_a_file_that_holds_no_operators_key_is_refused(tmp_path):

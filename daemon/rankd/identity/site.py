@@ -198,7 +198,7 @@ class Site:
     def static_notifier(self, now: float) -> Credentials:
         """As :meth:`static_credentials`, of the notifier."""
         key = self.static_key(Role.NOTIFIER, NOTIFIER)
-        claims = UserClaims(public=key.public, name=NOTIFIER, role=Role.NOTIFIER)
+        claims = UserClaims(public=key.public, name=NOTIFIER, role=Role.NOTIFIER, narrow=NOTIFIERS_REACH)
         return Credentials(user_token(self._account(Role.SERVICES, ""), claims, now), key.seed, self.ca)
 
     def revoked_at(self, role: Role, name: str) -> int | None:

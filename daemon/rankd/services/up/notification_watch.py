@@ -27,7 +27,7 @@ class NotificationWatch:
 
     async def until_allowed(self) -> None:
         """Return once a configuration in force allows notifications."""
-        while not await asyncio.to_thread(self.allows):
+        while not await asyncio.to_thread(self.allows):  # noqa: ASYNC110 - another process records it
             await asyncio.sleep(LOOK_EVERY_S)
         log.info("notifications are allowed: starting the notifier")
 
