@@ -12,7 +12,9 @@ from rankd.core.model.device_report import DeviceNote, DeviceUse
 from rankd.core.model.report import Report
 from rankd.core.model.setting import DeviceSettings
 from rankd.store.look.device_list import devices
+from rankd.store.look.why import why
 from rankd.store.record.all_nodes import all_nodes
+from rankd.store.record.allocation import ReasonRow, save_reasons
 from rankd.store.record.device_fault import noted_at_registration, notes_of
 from rankd.store.record.device_note import note_devices, resume_device
 from rankd.store.record.device_use import add_uses
@@ -181,3 +183,22 @@ async def test_other_ends_keep_their_cause(store):
     [taken] = await store.take("n1", at=NOW)
     report = Report(allocation=taken.starts[0].allocation, job=one, kind="ended", at=NOW, cause="cancel")
     assert await store.read(with_cause, [("n1", report)]) == [("n1", report)]
+
+
+async def test_a_job_that_waits_for_a_taken_device_is_told_who_has_it(store):
+    _, waits = await two_jobs(store)
+    await store.write(note_devices, "n1", [TAKEN, msgspec.structs.replace(TAKEN, id="g1", by="12 carol")], NOW)
+    [job] = await store.rows("jobs", id=waits)
+    row = ReasonRow(
+        queue=job["queue_id"], shape=job["shape"], time_limit_s=-1.0, user="", application=-2,
+        reason="resources", fact="no room",
+    )  # fmt: skip
+    await store.write(save_reasons, [row], None)
+    answer = await store.look(why, waits)
+    assert [(lack["node"], lack["amounts"], lack["taken"]) for lack in answer["lacks"]] == [
+        (
+            "n1",
+            {"gpu": 1},
+            ["gpu 0 is taken by process 4711 of bob", "gpu 1 is taken by process 12 of carol"],
+        )
+    ]

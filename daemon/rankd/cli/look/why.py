@@ -203,7 +203,8 @@ def _lacking(found: list[dict[str, Any]]) -> list[str]:
 def _lack(lack: dict[str, Any]) -> str:
     if lack["occupied"]:
         return "is in use"
-    return f"lacks {', '.join(f'{kind} {amount:g}' for kind, amount in lack['amounts'].items())}"
+    taken = f" ({'; '.join(lack['taken'])})" if lack.get("taken") else ""
+    return f"lacks {', '.join(f'{kind} {amount:g}' for kind, amount in lack['amounts'].items())}{taken}"
 
 
 def _place(name: str, answer: dict[str, Any]) -> list[str]:

@@ -20,11 +20,15 @@ class NodeRoom(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NodeShortage(msgspec.Struct, frozen=True, kw_only=True):
-    """How much free room a node lacks, by type. ``occupied``: the job needs an empty node, and this one is not."""
+    """How much free room a node lacks, by type. ``occupied``: the job needs an empty node, and this one is not.
+
+    ``taken``: which devices processes without a job use, with the processes.
+    """
 
     node: str
     amounts: dict[str, float]
     occupied: bool = False
+    taken: list[str] = []
 
 
 def node_shortages(

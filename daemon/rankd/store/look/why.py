@@ -12,11 +12,14 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rankd.core.errors import Refused
+from rankd.core.model.device import GPU, DeviceState, is_device_kind, kind_of
+from rankd.core.model.device_report import DeviceNote, in_words
 from rankd.core.model.queue import QueueProperties
 from rankd.core.placement.node_shortage import NodeRoom, node_shortages
 from rankd.core.ranking.queue_key import lifted_priority
 from rankd.store.engine.reading import Reader, Row, fetch
 from rankd.store.engine.word import IN_LIST
+from rankd.store.look.device_list import devices
 from rankd.store.look.job_name import record_of
 from rankd.store.look.node_list import nodes
 from rankd.store.look.priority_list import priorities
@@ -24,7 +27,7 @@ from rankd.store.look.rank_look import at_rank
 from rankd.wire.job_selection import JobFilter
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 
 OTHER_WITHIN = 500
@@ -82,11 +85,12 @@ def _nearest_other(connection: Reader, own: Row) -> int | None:
 
 def _lacks(connection: Reader, partition: str, asked: Row) -> list[Row]:
     """The resources that each large enough node lacks for the job now; vcore in cores."""
+    taken = _taken(connection) if any(is_device_kind(kind) for kind in asked["resources"]) else {}
     rooms = [
         NodeRoom(
             name=row["name"],
             capacity=row["capacity"],
-            used=row["allocated"],
+            used=_with_taken(row["allocated"], taken.get(row["name"], [])),
             labels=row["labels"],
             is_empty=not row["allocations"],
         )
@@ -94,7 +98,33 @@ def _lacks(connection: Reader, partition: str, asked: Row) -> list[Row]:
         if row["partition"] == partition and row["state"] == "up" and row["drained_by"] is None
     ]
     found = node_shortages(asked["resources"], asked["constraints"], rooms, exclusive=bool(asked["exclusive"]))
-    return [msgspec.structs.asdict(lack) for lack in found]
+    return [
+        msgspec.structs.asdict(lack) | {"taken": [_in_words(device) for device in taken.get(lack.node, [])]}
+        for lack in found
+    ]
+
+
+def _taken(connection: Reader) -> dict[str, list[Row]]:
+    """The devices that processes without a job use, and that no job holds, by node."""
+    found: dict[str, list[Row]] = {}
+    for device in devices(connection):
+        if device["state"] == "taken" and device["job"] is None:
+            found.setdefault(device["node"], []).append(device)
+    return found
+
+
+def _with_taken(used: Mapping[str, float], taken: Sequence[Row]) -> dict[str, float]:
+    """What is not free on a node: what jobs use, and the devices that are taken."""
+    amounts = dict(used)
+    for device in taken:
+        for kind in (GPU, kind_of(device["model"])):
+            amounts[kind] = amounts.get(kind, 0) + 1
+    return amounts
+
+
+def _in_words(device: Row) -> str:
+    note = DeviceNote(id=device["id"], state=DeviceState.TAKEN, by=device["taken_by"] or "")
+    return in_words(note, f"{device['type']} {device['index']}")
 
 
 def _path(connection: Reader, partition: str, queue: str, priority: int) -> list[Row]:
