@@ -6,15 +6,19 @@ import asyncio
 import socket
 import ssl
 from collections.abc import Collection
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from typing import NamedTuple
 
 from rankd.core.notification.address import is_public
 from rankd.services.notifier.attempt import AttemptFailed
+from rankd.services.notifier.lane_load import AT_ONCE
 
 LONGEST_LINE = 16 * 2**10
 MOST_ADDRESSES = 4
 """Addresses of a name that are tried."""
+_LOOKUPS = ThreadPoolExecutor(AT_ONCE, "lookup")
 
 
 class Stream(NamedTuple):
@@ -72,9 +76,18 @@ async def open_checked(host: str, port: int, context: ssl.SSLContext, private_ho
 
 
 async def _addresses(host: str, port: int) -> list[str]:
-    """The IP addresses of a name. Each is a literal, so connecting to it asks no name server again."""
+    """The IP addresses of a name. Each is a literal, so connecting to it asks no name server again.
+
+    A lookup can't be ended. If its time is over, this waits for it anyway, and so keeps the user's place: a user whose
+    name servers never answer holds some threads, not all.
+    """
+    look = partial(socket.getaddrinfo, host.strip("[]"), port, type=socket.SOCK_STREAM)
+    looking = asyncio.get_running_loop().run_in_executor(_LOOKUPS, look)
     try:
-        found = await asyncio.get_running_loop().getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)
+        found = await asyncio.shield(looking)
+    except asyncio.CancelledError:
+        await asyncio.wait([looking])
+        raise
     except (OSError, UnicodeError) as error:
         raise AttemptFailed(f"the name {host} is not known: {error}") from None
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))
