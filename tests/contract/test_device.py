@@ -7,7 +7,9 @@ from sqlalchemy.exc import IntegrityError
 
 from rankd.core.model.device import AssignedDevice, Device, DeviceState
 from rankd.store.feed.occupancy import read_open
+from rankd.store.look import why
 from rankd.store.look.device_list import devices
+from rankd.store.look.node_list import nodes
 from rankd.store.record.all_nodes import all_nodes
 from rankd.store.record.allocation import NewAllocation, commit_allocations
 from rankd.store.record.allocation_device import (
@@ -133,3 +135,14 @@ async def test_the_view_shows_who_holds_a_device(store):
     assert row["devices"] == '{"n1": ["g1"]}'
     [row] = await store.rows("job_device")
     assert (row["job"], row["node"], row["id"], row["model"]) == (one, "n1", "g1", "v100")
+
+
+async def test_why_counts_the_models_that_others_hold_and_what_is_taken(store):
+    listed = [*MIXED, Device(model="a100", id="g2", index=2, state=DeviceState.TAKEN)]
+    one, _ = await two_jobs(store, listed)
+    await placed(store, one, ("g0",))
+    [node] = await store.look(nodes)
+    assert node["allocated"] == {"vcore": 1, "gpu": 1, "gpu:a100": 1}
+    asked = {"resources": {"gpu": 1, "gpu:a100": 1}, "constraints": None, "exclusive": False}
+    lacks = await store.look(why._lacks, "default", asked)
+    assert [(lack["node"], lack["amounts"]) for lack in lacks] == [("n1", {"gpu:a100": 1})], "of gpu, the v100 is free"

@@ -173,7 +173,7 @@ async def test_why_a_job_waits(world):
 async def test_nodes_and_what_runs_on_them(world):
     rows = {row["name"]: row for row in await world.look(nodes)}
     assert list(rows) == ["n1", "n2", "n3"]
-    assert (rows["n1"]["allocations"], rows["n1"]["allocated"]) == (1, {"vcore": 1.0})
+    assert (rows["n1"]["allocations"], rows["n1"]["allocated"]) == (1, {"vcore": 1.0, "gpu": 1, "gpu:a100": 1})
     assert (rows["n3"]["state"], rows["n3"]["drain_reason"]) == ("draining", "a fan")
     assert await world.look(count_running, ["n1", "n2"]) == 1
     assert await world.look(count_running, ["n3"]) == 0

@@ -42,6 +42,7 @@ VERBS: dict[str, type[msgspec.Struct] | None] = {
     "job.update": JobUpdate, "job.retry": messages.JobRetry, "job.show": messages.JobShow, "job.why": messages.JobShow,
     "job.history": messages.HistoryRequest, "job.events": messages.EventsRequest, "job.list": messages.JobList,
     "job.acct": messages.AccountingFilter, "priority.list": messages.PriorityList, "node.list": messages.TableFilter,
+    "device.list": messages.TableFilter,
     "queue.list": messages.TableFilter, "share.list": messages.TableFilter,
     "deadletter.list": messages.DeadLetterFilter,
     "deadletter.retry": messages.DeadLetterSelection, "deadletter.drop": messages.DeadLetterSelection,

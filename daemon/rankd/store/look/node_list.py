@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from rankd.core.model.device import is_device_kind, kind_of, with_sum
 from rankd.store.engine.reading import Reader, Row, fetch
 from rankd.store.engine.word import IN_LIST, JOIN_IN_ORDER
 from rankd.store.look.job_filter import as_json
@@ -34,14 +35,26 @@ def nodes(connection: Reader) -> list[Row]:
 
 def _allocated(connection: Reader) -> dict[str, tuple[int, dict[str, float]]]:
     """The number of open allocations and the allocated resources, by node. The view needs one query per node."""
-    sql = "SELECT nodes, resources AS amounts FROM allocation WHERE ended_at IS NULL"
+    sql = "SELECT id, nodes, resources AS amounts FROM allocation WHERE ended_at IS NULL"
+    models = _held_models(connection)
     used: dict[str, tuple[int, dict[str, float]]] = {}
     for row in fetch(connection, sql):
         amounts = msgspec.json.decode(row["amounts"], type=dict[str, float])
         for node in msgspec.json.decode(row["nodes"], type=list[str]):
             number, total = used.get(node, (0, {}))
-            used[node] = (number + 1, {k: total.get(k, 0) + amounts.get(k, 0) for k in total | amounts})
+            held = models.get((row["id"], node), {})
+            own = {kind: amount for kind, amount in amounts.items() if not (held and is_device_kind(kind))} | held
+            used[node] = (number + 1, {k: total.get(k, 0) + own.get(k, 0) for k in total | own})
     return used
+
+
+def _held_models(connection: Reader) -> dict[tuple[int, str], dict[str, int]]:
+    """The number of devices that open allocations hold on each node, in all and of each model."""
+    sql = "SELECT allocation_id, node, model, count(*) AS n FROM allocation_devices WHERE held = 1 GROUP BY 1, 2, 3"
+    found: dict[tuple[int, str], dict[str, int]] = {}
+    for row in fetch(connection, sql):
+        found.setdefault((row["allocation_id"], row["node"]), {})[kind_of(row["model"])] = row["n"]
+    return {key: with_sum(amounts) for key, amounts in found.items()}
 
 
 def count_running(connection: Reader, agents: Sequence[str]) -> int:
