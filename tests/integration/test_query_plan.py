@@ -23,6 +23,7 @@ from rankd.store.feed.notification import due_in, missed_events, next_lane, note
 from rankd.store.feed.occupancy import read_open
 from rankd.store.feed.pending_kind import all_arrays, all_tasks, changed_arrays, changed_tasks
 from rankd.store.feed.shape import read_shape
+from rankd.store.record.allocation_device import devices_of, devices_of_nodes, held_devices
 from rankd.store.record.array import which_are_arrays
 from rankd.store.record.array_match import outcome_of, waiting_array
 from rankd.store.record.catalog import forget_idle_queues, read_catalog
@@ -125,6 +126,9 @@ def watched(verb, *arguments, **named):
         (begun_applications, [1]),
         (stored_values, [["luck"]]),
         (read_open, [[1, 2, 3]]),
+        (held_devices, []),
+        (devices_of, [[1, 2]]),
+        (devices_of_nodes, [["n1"]]),
         (open_charges, []),
         (load_jobs, []),
         (read_unpublished, [100, 100]),

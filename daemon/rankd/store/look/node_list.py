@@ -50,10 +50,11 @@ def _allocated(connection: Reader) -> dict[str, tuple[int, dict[str, float]]]:
 
 def _held_models(connection: Reader) -> dict[tuple[int, str], dict[str, int]]:
     """The number of devices that open allocations hold on each node, in all and of each model."""
-    sql = "SELECT allocation_id, node, model, count(*) AS n FROM allocation_devices WHERE held = 1 GROUP BY 1, 2, 3"
+    sql = "SELECT allocation_id, node, model FROM allocation_devices WHERE held = 1 ORDER BY node, device"
     found: dict[tuple[int, str], dict[str, int]] = {}
     for row in fetch(connection, sql):
-        found.setdefault((row["allocation_id"], row["node"]), {})[kind_of(row["model"])] = row["n"]
+        of, kind = found.setdefault((row["allocation_id"], row["node"]), {}), kind_of(row["model"])
+        of[kind] = of.get(kind, 0) + 1
     return {key: with_sum(amounts) for key, amounts in found.items()}
 
 

@@ -27,7 +27,7 @@ _OF_ALLOCATIONS = (
 _OPEN = (
     select(_OF.allocation_id, _OF.node, _OF.device, _OF.model, _OF.position)
     .where(_OF.held)
-    .order_by(_OF.allocation_id, _OF.node, _OF.position, _OF.device)
+    .order_by(_OF.node, _OF.device)  # the order of the index of held devices, or SQLite reads those of all times
 )
 _RELEASE = update(allocation_devices).where(_OF.allocation_id.in_(values_of("ids")), _OF.held).values(held=False)
 
