@@ -137,6 +137,7 @@ async def _changes(checked: Checked, never: int) -> None:
     await checked.ask("node.drain", {"node": node, "reason": "disks"})
     await checked.ask("node.list", {})
     await checked.ask("node.resume", {"nodes": [node]})
+    await checked.ask("node.device_resume", {"node": node, "device": "none"}, refused="unknown_device")
     assert (await checked.ask("node.undrain", {"nodes": [node]}))["failed"]
     await checked.ask("config.reload", {})
 
