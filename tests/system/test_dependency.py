@@ -138,6 +138,8 @@ def test_with_kill_on_invalid_dep_the_job_and_what_waits_for_it_are_cancelled(ma
     history = json.loads(machine.rankd("history", "--json", str(last)))
     assert history[-1]["cause"] == "dependency"
     assert history[-1]["detail"] == {"unmet": f"afterok of job {job} (cancelled)"}
+    told = f"was cancelled: a dependency can't be met any more: afterok of job {job} (cancelled)"
+    assert told in machine.rankd("why", str(last))
     machine.rankd("cancel", str(stays))
 
 

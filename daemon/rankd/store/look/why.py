@@ -14,6 +14,7 @@ import msgspec
 from rankd.core.errors import Refused
 from rankd.core.model.device import GPU, DeviceState, is_device_kind, kind_of
 from rankd.core.model.device_report import DeviceNote, in_words
+from rankd.core.model.job import State
 from rankd.core.model.queue import QueueProperties
 from rankd.core.placement.node_shortage import NodeRoom, node_shortages
 from rankd.core.ranking.queue_key import lifted_priority
@@ -50,6 +51,8 @@ def why(connection: Reader, name: int | str) -> Row:
     found = fetch(connection, f"SELECT {columns} FROM job WHERE id = ?", [job_id])
     if not found:
         raise Refused("unknown_job", f"there is no job {job_id}", "id", status=404)
+    if found[0]["state"] == State.CANCELLED and found[0]["message"] is None:
+        found[0]["message"] = _unmet(connection, job_id)
     answer = found[0] | {"rank": None, "of": None, "above": None, "above_other": None, "below": None, "path": []}
     asked = {name: answer.pop(name) for name in ("resources", "constraints", "exclusive")}
     answer["lacks"] = _lacks(connection, answer["partition"], asked) if answer["reason"] == "resources" else []
@@ -68,6 +71,14 @@ def why(connection: Reader, name: int | str) -> Row:
             other = _nearest_other(connection, own)
             answer["above_other"] = _neighbour(connection, own, other, path)
     return answer
+
+
+def _unmet(connection: Reader, job: int) -> str | None:
+    """The dependency because of which a job was cancelled, in words; None if it was cancelled for another reason."""
+    sql = """SELECT json_extract(detail, '$.unmet') AS unmet FROM job_event
+        WHERE job_id = ? AND event = 'cancel' AND cause = 'dependency'"""
+    rows = fetch(connection, sql, [job])
+    return f"a dependency can't be met any more: {rows[0]['unmet'] or 'aftercorr'}" if rows else None
 
 
 def _nearest_other(connection: Reader, own: Row) -> int | None:
