@@ -48,7 +48,8 @@ from rankd.store.record.report import take_reports
 from rankd.wire.message import JobFilter, Report
 
 LONG = re.compile(
-    r"SCAN (jobs|job_events|allocations|allocation_nodes|applications|dead_letters|notifications|old_keys)\b"
+    r"SCAN (jobs|job_events|allocations|allocation_nodes|allocation_devices|applications|dead_letters|notifications"
+    r"|old_keys)\b"
     r"(?: USING.* INDEX (\w+))?"
 )
 SHORT = {
@@ -57,6 +58,7 @@ SHORT = {
     "allocations_open",
     "allocations_to_end",
     "allocations_uncharged",
+    "allocation_devices_held",
     "allocation_nodes_untaken",
     "dead_letters_unpublished",
 }
