@@ -16,7 +16,7 @@ from rankd.core.admission.priority_class import ClassTable
 from rankd.core.admission.submitter import Submitter
 from rankd.core.change.job_update import Task
 from rankd.core.model.priority_class import PriorityClass
-from rankd.services.intake.job_verbs import MOST_DONE
+from rankd.services.intake.job_selection import MOST_DONE
 from rankd.store.engine.group_commit import MAX_GROUP
 from rankd.store.record.catalog import admission_tables
 from rankd.store.record.job_update import judge, judge_again, write_update

@@ -35,6 +35,7 @@ RUNS_SQL = {f"{module.removeprefix('rankd.').replace('.', '/')}.py" for module, 
 DECLARES = {
     "bus/tls_files.py": "a record",
     "wire/enrolment.py": "records",
+    "cli/jobs/delivered.py": "a record",
     "core/admission/submitter.py": "a record",
     "core/adapter/source.py": "a protocol and what it is built with",
     "core/change/job_change.py": "records of decisions",

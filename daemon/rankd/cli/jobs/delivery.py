@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 import re
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rankd.cli.common.channel import opened
 from rankd.cli.common.output import telling
 from rankd.cli.common.screen import print_line
+from rankd.cli.jobs.delivered import Delivered
 from rankd.client.channel import repeated
 from rankd.core.errors import Refused, Unavailable
 
@@ -34,14 +35,6 @@ T = TypeVar("T")
 
 REQUEST_TIMEOUT_S = 10.0
 """Without an answer for this long, the request is repeated. The key makes sure that it gives no second job."""
-
-
-class Delivered(NamedTuple):
-    """The accepted jobs, as ids by their place in the request, and the rejected ones. ``tasks``: of a single array."""
-
-    ids: dict[int, int]
-    rejected: list[Rejected]
-    tasks: int | None = None
 
 
 def deliver(jobs: list[Job], arguments: argparse.Namespace) -> int:
@@ -136,7 +129,7 @@ def _submit_as_allowed(channel: Channel, jobs: list[Job], arguments: argparse.Na
     """As :func:`submit`. With ``--notify-if-allowed``, jobs may lose notifications that are not allowed."""
     if not arguments.notify_if_allowed:
         return submit(channel, jobs, arguments, until)
-    from rankd.cli.jobs.notify import as_allowed
+    from rankd.cli.jobs.notify_if_allowed import as_allowed
 
     return as_allowed(jobs, lambda these: submit(channel, these, arguments, until))
 

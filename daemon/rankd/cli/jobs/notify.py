@@ -1,23 +1,15 @@
-"""The options ``--notify`` and ``--notify-to`` as the field ``notify``, and jobs without it where it is not allowed."""
+"""The options ``--notify`` and ``--notify-to`` as the field ``notify``."""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
-from rankd.cli.common.screen import print_line
 from rankd.core.errors import Refused
 from rankd.core.model.notification import Kind
 from rankd.core.near_name import cut
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from rankd.cli.jobs.delivery import Delivered
-    from rankd.cli.jobs.request import Job
-
 NOTHING = "none"
-NOT_ALLOWED = "notification_not_allowed"
 _KINDS = get_args(Kind)
 _BETWEEN_TARGETS = re.compile(r",(?=[a-z][a-z0-9+.-]*:)")
 
@@ -48,26 +40,3 @@ def notify_of(events: str | None, targets: str | None, *, may_lack_events: bool)
     if targets:
         found["to"] = [target.strip() for target in _BETWEEN_TARGETS.split(targets)]
     return {"notify": found}
-
-
-def without_notify(jobs: Iterable[Job]) -> list[Job]:
-    """The jobs without the field."""
-    return [{name: value for name, value in job.items() if name != "notify"} for job in jobs]
-
-
-def as_allowed(jobs: list[Job], submit: Callable[[list[Job]], Delivered]) -> Delivered:
-    """Submit; if the notifications are not allowed, submit again without them, with a warning.
-
-    Refused jobs keep no keys, so those that were accepted the first time stay the same jobs.
-    """
-    try:
-        outcome = submit(jobs)
-        why = next((bad.message for bad in outcome.rejected if bad.code == NOT_ALLOWED), None)
-    except Refused as error:
-        if error.code != NOT_ALLOWED:
-            raise
-        outcome, why = None, error.message
-    if outcome is not None and why is None:
-        return outcome
-    print_line(f"rankd: the job notifies nobody: {why}", error=True)
-    return submit(without_notify(jobs))

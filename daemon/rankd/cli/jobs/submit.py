@@ -71,7 +71,7 @@ def _without_doubtful(jobs: list[Job], arguments: argparse.Namespace) -> list[Jo
     if not arguments.notify_if_allowed or "notify" not in jobs[0]:
         return jobs
     from rankd.cli.common.screen import print_line
-    from rankd.cli.jobs.notify import without_notify
+    from rankd.cli.jobs.notify_if_allowed import without_notify
 
     print_line("rankd: the job notifies nobody: with --enqueue, give --notify on the command line", error=True)
     return without_notify(jobs)

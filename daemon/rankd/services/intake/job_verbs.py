@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 import msgspec
 
 from rankd.bus.endpoint import Reply, UserHandler, Verb
 from rankd.core.admission.admit import AdmissionTables
-from rankd.core.admission.permission import ThingsOf, check
 from rankd.core.admission.queue_administration import AdministeredQueues
 from rankd.core.admission.submitter import Submitter
 from rankd.core.change.job_action import ACTIONS, Decide, cancel
@@ -24,6 +23,14 @@ from rankd.core.model.array import ArrayRequest
 from rankd.core.model.index_set import IndexSet, read
 from rankd.core.model.job import AcceptedJob
 from rankd.services.intake.host_groups import HostGroupsOfUsers
+from rankd.services.intake.job_selection import (
+    STATUS,
+    by_record,
+    chosen_filter,
+    fitting_reply,
+    read_selection,
+    still_selected,
+)
 from rankd.services.runtime.clock import Clock
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.database import Database
@@ -41,18 +48,12 @@ from rankd.store.record.job_name import (
     without_records,
 )
 from rankd.store.record.job_update import Judgement, judge, judge_again, write_update
-from rankd.wire.codec import decode_strict
 from rankd.wire.job_update import JobUpdate
 from rankd.wire.message import Failed, JobCancel, JobFilter, JobSelection, SelectionReply
 
-Selection = TypeVar("Selection", bound=JobSelection)
 Descendants = Callable[[list[Target]], Awaitable[list[Target]]]
 Part = Callable[[list[Target]], Awaitable[SelectionReply]]
 """Changes some of the jobs, at most :data:`MAX_GROUP`."""
-
-MOST_DONE = 50_000
-MOST_FAILED_BYTES = 512 * 2**10
-"""Bytes of failures in a reply, besides :data:`MOST_DONE` ids: NATS servers accept messages of 1 MB."""
 
 
 class Admitting(Protocol):
@@ -115,9 +116,9 @@ class JobVerbs:
 
     async def update(self, asker: Submitter, payload: bytes) -> Reply:
         """``job.update``: change fields of pending jobs, and admit them again."""
-        update, asker = _read_selection(payload, JobUpdate), self._with_queues(asker)
+        update, asker = read_selection(payload, JobUpdate), self._with_queues(asker)
         check_update(update, asker)
-        chosen = _chosen(update, asker, "job.update")
+        chosen = chosen_filter(update, asker, "job.update")
         await self._admitting.see_nodes()
 
         async def part(targets: list[Target]) -> SelectionReply:
@@ -126,7 +127,7 @@ class JobVerbs:
             targets, full = await self._with_records(targets, task)
 
             def judged(connection: Connection) -> Judgement:
-                return judge(connection, _still(connection, targets, chosen), task)
+                return judge(connection, still_selected(connection, targets, chosen), task)
 
             judgement = await self._database.read_in_thread(judged)
             if update.dry_run:
@@ -142,7 +143,7 @@ class JobVerbs:
                         judgement,
                         task,
                         present,
-                        lambda jobs: _still(connection, list(map(Target, jobs)), chosen),
+                        lambda jobs: still_selected(connection, list(map(Target, jobs)), chosen),
                     ),
                     present,
                     self._admitting.catalog,
@@ -197,12 +198,12 @@ class JobVerbs:
     def _action(self, decide: Decide) -> UserHandler:
         async def handle(asker: Submitter, payload: bytes) -> Reply:
             kind = JobCancel if decide is cancel else JobSelection
-            selection, asker = _read_selection(payload, kind), self._with_queues(asker)
-            chosen = _chosen(selection, asker, ACTIONS[decide])
+            selection, asker = read_selection(payload, kind), self._with_queues(asker)
+            chosen = chosen_filter(selection, asker, ACTIONS[decide])
 
             async def part(targets: list[Target]) -> SelectionReply:
                 def work(connection: Connection) -> SelectionReply:
-                    still = _still(connection, targets, chosen)
+                    still = still_selected(connection, targets, chosen)
                     return act(connection, still, asker, self._clock(), decide, dry_run=selection.dry_run)
 
                 if selection.dry_run:
@@ -246,15 +247,15 @@ class JobVerbs:
             done += reply.done
             failed += reply.failed
         if selection.id is not None and failed:
-            raise Refused(failed[0].code, failed[0].message, "id", _STATUS.get(failed[0].code, 400))
-        return _fitting(done, failed, last)
+            raise Refused(failed[0].code, failed[0].message, "id", STATUS.get(failed[0].code, 400))
+        return fitting_reply(done, failed, last)
 
     async def _select(self, selection: JobSelection, chosen: JobFilter | None) -> tuple[Targets, int | None]:
         """The selected jobs, each once, and the last one if the filter's limit was reached."""
         names = [selection.id] if selection.id is not None else list(selection.ids or [])
         targets, last = await self._database.read_in_thread(lambda c: targets_of(c, names)), None
         if chosen is not None:
-            found = await self._database.read_in_thread(lambda c: select_ids(c, _by_record(c, chosen)))
+            found = await self._database.read_in_thread(lambda c: select_ids(c, by_record(c, chosen)))
             last = found[-1] if found and len(found) >= chosen.limit else None
             targets = Targets(list(dict.fromkeys([*targets.found, *map(Target, found)])), targets.failed)
         return targets, last
@@ -329,33 +330,6 @@ def _with_tasks(verdict: Verdict) -> AcceptedJob:
     return msgspec.structs.replace(verdict.accepted, array=array)
 
 
-def _read_selection(payload: bytes, kind: type[Selection]) -> Selection:
-    """Decode a request. One without jobs is refused here: a refusal in a shared transaction would restart that."""
-    selection = decode_strict(payload, kind)
-    if selection.filter is None and selection.id is None and not selection.ids:
-        raise Refused("empty_selection", "name the jobs: id, ids, or a filter", "id")
-    return selection
-
-
-def _chosen(selection: JobSelection, asker: Submitter, action: str) -> JobFilter | None:
-    """The filter; an ordinary user's filter selects only the user's own jobs.
-
-    An administrator of queues may name other users. Their jobs in other queues then fail.
-
-    Raises:
-        Refused: ``admins_only``: an ordinary user's filter names other users.
-    """
-    chosen = selection.filter
-    if chosen is None or asker.privileged:
-        return chosen
-    others = [user for user in chosen.users or () if user != asker.user]
-    for user in others:
-        check(asker, action, ThingsOf(user, "changing jobs"))
-    if others:
-        return chosen
-    return msgspec.structs.replace(chosen, users=[asker.user])
-
-
 def _without(judgement: Judgement, refused: Mapping[int, AboveLimit]) -> Judgement:
     """The judgement with these jobs as failed; their errors by id."""
     if not refused:
@@ -363,62 +337,3 @@ def _without(judgement: Judgement, refused: Mapping[int, AboveLimit]) -> Judgeme
     failed = [Failed(id=job, code=error.code, message=error.message) for job, error in refused.items()]
     kept = [verdict for verdict in judgement.verdicts if verdict.job not in refused]
     return Judgement(kept, judgement.failed + failed)
-
-
-def _still(connection: Connection, targets: Sequence[Target], chosen: JobFilter | None) -> Sequence[Target]:
-    """Those of these jobs that the filter still selects."""
-    if chosen is None:
-        return targets
-    found = [target for target in targets if target.of_whole]
-    ids = [target.job for target in targets if not target.of_whole]
-    return found + [Target(job) for job in select_ids(connection, msgspec.structs.replace(chosen, id=None, ids=ids))]
-
-
-def _by_record(connection: Connection, chosen: JobFilter) -> JobFilter:
-    """The filter with the ids of the records that its names mean; tasks without one are left out."""
-    if chosen.id is None and chosen.ids is None:
-        return chosen
-    names = [*([] if chosen.id is None else [chosen.id]), *(chosen.ids or ())]
-    found = targets_of(connection, names).found
-    return msgspec.structs.replace(chosen, id=None, ids=[target.job for target in found if target.task is None])
-
-
-def _fitting(done: list[int], failed: list[Failed], last: int | None) -> SelectionReply:
-    """A reply that fits into a message: the first jobs, and the number of all if there are more."""
-    size, shown = 0, 0
-    while shown < len(failed) and size < MOST_FAILED_BYTES:
-        size += len(failed[shown].message.encode()) + 100
-        shown += 1
-    return SelectionReply(
-        done=done[:MOST_DONE],
-        failed=failed[:shown],
-        done_count=len(done) if len(done) > MOST_DONE else None,
-        failed_count=len(failed) if shown < len(failed) else None,
-        last=last,
-    )
-
-
-_STATUS = {
-    "unknown_job": 404,
-    "unknown_priority_class": 404,
-    "unknown_dependency": 404,
-    "too_large": 413,
-    "array_too_large": 413,
-    **dict.fromkeys(
-        (
-            "not_owner",
-            "admin_hold",
-            "urgency_not_allowed",
-            "unknown_association",
-            "queue_access",
-            "qos_access",
-            "class_access",
-            "account_access",
-            "system_priority_class",
-        ),
-        403,
-    ),
-    **dict.fromkeys(("already_ended", "not_pending", "not_held"), 409),
-    **dict.fromkeys(("too_many_pending", "too_many_shapes", "too_many_constraints", "too_many_applications"), 429),
-}
-"""The status for a single job that can't be changed, by code; 400 for other codes."""

@@ -13,7 +13,6 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
-from itertools import islice
 from pathlib import Path
 
 import msgspec
@@ -36,6 +35,7 @@ from rankd.core.model.access import AccessList
 from rankd.core.model.node import Node, NodeState
 from rankd.core.model.report import Report
 from rankd.identity.credentials import source_of
+from rankd.services.intake.checkpoint_loop import run_checkpoints
 from rankd.services.intake.class_verbs import class_verbs
 from rankd.services.intake.configuration_keeper import ConfigurationKeeper, find, start_with
 from rankd.services.intake.dead_letter_verbs import DeadLetterVerbs
@@ -48,6 +48,7 @@ from rankd.services.intake.host_groups import HostGroupsOfUsers
 from rankd.services.intake.job_limit import JobLimits
 from rankd.services.intake.job_verbs import JobVerbs
 from rankd.services.intake.look_verbs import LookVerbs
+from rankd.services.intake.new_jobs import NewJobs
 from rankd.services.intake.node_verbs import node_verbs
 from rankd.services.intake.node_watch import NodeWatch
 from rankd.services.intake.relay import Relay
@@ -70,15 +71,13 @@ from rankd.services.intake.user_database import UserDatabase
 from rankd.services.runtime.clock import Clock
 from rankd.services.runtime.input_follower import InputFollower
 from rankd.services.runtime.life import Patience, announce, probe, run_until, stay_alive, unless
-from rankd.store.engine.connection import Connection
-from rankd.store.engine.database import CHECKPOINT_PAGES, Database
-from rankd.store.engine.group_commit import MAX_GROUP, GroupCommit
+from rankd.store.engine.database import Database
+from rankd.store.engine.group_commit import GroupCommit
 from rankd.store.engine.last_id import last_id
 from rankd.store.engine.url import open_database
 from rankd.store.record.adapter import InForce
 from rankd.store.record.catalog import Catalog, admission_tables, forget_idle_queues, read_catalog
 from rankd.store.record.dependency import indices_of, known_jobs
-from rankd.store.record.job import NewJob, insert_jobs, weight_of
 from rankd.store.record.new_user_group import save_user_groups
 from rankd.store.record.node import read_nodes, resource_types
 from rankd.store.record.report import take_reports
@@ -90,12 +89,6 @@ ROLE = "intake"
 LONG_ROUND_S = 60.0
 SWITCH_S = 0.0005
 """The interpreter's switch interval. Threads that read or decode for one user hold the answers of others up so long."""
-CHECKPOINT_EVERY_S = 0.01
-"""A full pass writes a hundred megabytes within a second or two, and no process can write while they are copied."""
-CHECKPOINT_IDLE_S = 0.1
-"""Seconds until the next look at a log that has not grown."""
-CHECKPOINT_AGAIN_S = 0.5
-"""Seconds until the next try while a reader's open transaction keeps the log long; more tries would not help."""
 
 
 class IntakeOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -184,6 +177,7 @@ class Intake:
         self.entry = Entry(lambda: self.configuration, self.host_groups)
         self.runnable = RunnableUsers(lambda: self.configuration.settings.admission.submitters, self.users)
         self.limits = JobLimits(lambda: self.configuration.settings.admission, database)
+        self._new_jobs = NewJobs(self.group, self.limits, self, clock)
         self.jobs = JobVerbs(database, self.group, self, self.limits, clock)
         self.nodes = NodeWatch(configuration.settings, database, bus, self.group, clock)
         self.nodes.on_types = self.learn_types
@@ -227,7 +221,7 @@ class Intake:
                     self.deliveries.run(),
                     EnqueuedSubmissions(self.bus, ROLE, self.group, self.take, self._clock).run(),
                     self.relay.run(),
-                    self._checkpoints(),
+                    run_checkpoints(self.database, self.bus.loops),
                     self._sweeps(),
                     self.nodes.run(),
                     self.inputs.run(self.bus.loops),
@@ -365,7 +359,7 @@ class Intake:
             submission = await self.limits.within(submission)
         if not submission.accepted:
             return submission, [], None
-        return submission, *await self._store(submission, submitter)
+        return submission, *await self._new_jobs.store(submission, submitter)
 
     async def _read(self, payload: bytes, submitter: Submitter, message_id: str | None) -> Submission:
         """Read and admit a message, with the groups of the jobs' users."""
@@ -375,60 +369,9 @@ class Intake:
             submission = await read_beside_others(payload, submitter, self._admission, message_id)
         return submission
 
-    async def _store(self, submission: Submission, submitter: Submitter) -> tuple[list[int], RankdError | None]:
-        """Store the jobs; returns the ids, and the error if some are missing."""
-        now, jobs = self._clock(), submission.accepted
-        new = [NewJob(accepted=job, actor=submitter.user, at=now, via=submitter.via) for job in jobs]
-        try:
-            ids, error = await self._insert(new, len(new) if submission.atomic else MAX_GROUP)
-        except RankdError:
-            self.limits.lost(jobs)
-            raise
-        except BaseException:  # it may still be stored
-            self.limits.stored(jobs)
-            raise
-        self.limits.stored(jobs[: len(ids)])
-        self.limits.lost(jobs[len(ids) :])
-        self.learn()
-        return ids, error
-
-    async def _insert(self, new: Sequence[NewJob], at_once: int) -> tuple[list[int], RankdError | None]:
-        """Store jobs part by part, so that others can write in between; returns the ids, and any error."""
-        ids: list[int] = []
-        for start in range(0, len(new), at_once):
-            part = new[start : start + at_once]
-            try:
-                ids += await self.group.do_together(self._insertion, part, client=new[0].actor, weight=weight_of(part))
-            except RankdError as error:
-                if not ids:
-                    raise
-                return ids, error
-        return ids, None
-
-    def _insertion(self, connection: Connection, parts: Sequence[Sequence[NewJob]]) -> list[list[int]]:
-        """Insert jobs; returns the ids of each part. Uses the present catalog: a failed transaction replaces it."""
-        ids = iter(insert_jobs(connection, [job for part in parts for job in part], self.catalog))
-        return [list(islice(ids, len(part))) for part in parts]
-
     async def _sweeps(self) -> None:
         beat = self.bus.loops.add("old records", LONG_ROUND_S).beat
         await run_sweeps(self.database, lambda: self.configuration.settings.retention, ROLE, beat, self._clock)
-
-    async def _checkpoints(self) -> None:
-        loop = self.bus.loops.add("checkpoints", LONG_ROUND_S)
-        pages, patience = 0, Patience("checkpoints", log)
-        while True:
-            loop.beat()
-            try:
-                before, pages = pages, await self.database.checkpoint()
-            except Unavailable as error:
-                await patience.wait(error)
-                continue
-            patience.over()
-            if pages >= CHECKPOINT_PAGES:
-                await asyncio.sleep(CHECKPOINT_AGAIN_S)
-            else:
-                await asyncio.sleep(CHECKPOINT_IDLE_S if pages == before else CHECKPOINT_EVERY_S)
 
 
 def _size(catalog: Catalog) -> tuple[int, int]:

@@ -7,7 +7,8 @@ import pytest
 
 from rankd.cli.common.option import job_ids, key_value, names
 from rankd.cli.jobs.cancel_hold_release import selection
-from rankd.cli.jobs.delivery import Delivered, report, shown_ids, status_of
+from rankd.cli.jobs.delivered import Delivered
+from rankd.cli.jobs.delivery import report, shown_ids, status_of
 from rankd.cli.main import _parser
 from rankd.client.asker import Asker, login_name
 from rankd.client.session import repeat

@@ -1,0 +1,109 @@
+"""The selection of a request for many jobs: read, checked, looked up again in each part; and the answer that fits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+import msgspec
+
+from rankd.core.admission.permission import ThingsOf, check
+from rankd.core.admission.submitter import Submitter
+from rankd.core.errors import Refused
+from rankd.store.engine.connection import Connection
+from rankd.store.record.job_action import select_ids
+from rankd.store.record.job_name import Target, targets_of
+from rankd.wire.codec import decode_strict
+from rankd.wire.message import Failed, JobFilter, JobSelection, SelectionReply
+
+Selection = TypeVar("Selection", bound=JobSelection)
+
+MOST_DONE = 50_000
+MOST_FAILED_BYTES = 512 * 2**10
+"""Bytes of failures in a reply, besides :data:`MOST_DONE` ids: NATS servers accept messages of 1 MB."""
+
+
+STATUS = {
+    "unknown_job": 404,
+    "unknown_priority_class": 404,
+    "unknown_dependency": 404,
+    "too_large": 413,
+    "array_too_large": 413,
+    **dict.fromkeys(
+        (
+            "not_owner",
+            "admin_hold",
+            "urgency_not_allowed",
+            "unknown_association",
+            "queue_access",
+            "qos_access",
+            "class_access",
+            "account_access",
+            "system_priority_class",
+        ),
+        403,
+    ),
+    **dict.fromkeys(("already_ended", "not_pending", "not_held"), 409),
+    **dict.fromkeys(("too_many_pending", "too_many_shapes", "too_many_constraints", "too_many_applications"), 429),
+}
+"""The status for a single job that can't be changed, by code; 400 for other codes."""
+
+
+def read_selection(payload: bytes, kind: type[Selection]) -> Selection:
+    """Decode a request. One without jobs is refused here: a refusal in a shared transaction would restart that."""
+    selection = decode_strict(payload, kind)
+    if selection.filter is None and selection.id is None and not selection.ids:
+        raise Refused("empty_selection", "name the jobs: id, ids, or a filter", "id")
+    return selection
+
+
+def chosen_filter(selection: JobSelection, asker: Submitter, action: str) -> JobFilter | None:
+    """The filter; an ordinary user's filter selects only the user's own jobs.
+
+    An administrator of queues may name other users. Their jobs in other queues then fail.
+
+    Raises:
+        Refused: ``admins_only``: an ordinary user's filter names other users.
+    """
+    chosen = selection.filter
+    if chosen is None or asker.privileged:
+        return chosen
+    others = [user for user in chosen.users or () if user != asker.user]
+    for user in others:
+        check(asker, action, ThingsOf(user, "changing jobs"))
+    if others:
+        return chosen
+    return msgspec.structs.replace(chosen, users=[asker.user])
+
+
+def still_selected(connection: Connection, targets: Sequence[Target], chosen: JobFilter | None) -> Sequence[Target]:
+    """Those of these jobs that the filter still selects."""
+    if chosen is None:
+        return targets
+    found = [target for target in targets if target.of_whole]
+    ids = [target.job for target in targets if not target.of_whole]
+    return found + [Target(job) for job in select_ids(connection, msgspec.structs.replace(chosen, id=None, ids=ids))]
+
+
+def by_record(connection: Connection, chosen: JobFilter) -> JobFilter:
+    """The filter with the ids of the records that its names mean; tasks without one are left out."""
+    if chosen.id is None and chosen.ids is None:
+        return chosen
+    names = [*([] if chosen.id is None else [chosen.id]), *(chosen.ids or ())]
+    found = targets_of(connection, names).found
+    return msgspec.structs.replace(chosen, id=None, ids=[target.job for target in found if target.task is None])
+
+
+def fitting_reply(done: list[int], failed: list[Failed], last: int | None) -> SelectionReply:
+    """A reply that fits into a message: the first jobs, and the number of all if there are more."""
+    size, shown = 0, 0
+    while shown < len(failed) and size < MOST_FAILED_BYTES:
+        size += len(failed[shown].message.encode()) + 100
+        shown += 1
+    return SelectionReply(
+        done=done[:MOST_DONE],
+        failed=failed[:shown],
+        done_count=len(done) if len(done) > MOST_DONE else None,
+        failed_count=len(failed) if shown < len(failed) else None,
+        last=last,
+    )
