@@ -59,7 +59,8 @@ def states(intake) -> dict[str, str]:
     return {device.id: str(device.state) for device in intake.registrations[-1][1].devices}
 
 
-async def test_cards_are_registered_with_the_node(broker, tmp_path, stand_in):
+async def test_cards_are_registered_with_the_node(broker, tmp_path, stand_in, caplog):
+    caplog.set_level("INFO", "rankd.agent")
     async with a_gpu_node(broker, tmp_path, stand_in) as intake:
         await intake.until(lambda: intake.registrations)
         registration = intake.registrations[0][1]
@@ -69,6 +70,8 @@ async def test_cards_are_registered_with_the_node(broker, tmp_path, stand_in):
             ("GPU-2", "a100", 2),
         ]
         assert registration.confinement == ControlGroups("agent-device").confinement
+    assert "devices found: 3 a100" in caplog.messages
+    assert registration.confinement in caplog.messages
 
 
 async def test_without_a_machine_to_look_at_there_are_no_devices(broker, tmp_path):

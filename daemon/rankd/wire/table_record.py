@@ -59,6 +59,7 @@ class DeviceRow(msgspec.Struct, frozen=True, kw_only=True):
     user: str | None
     since: float | None
     taken_by: str | None
+    reason: str | None
 
 
 class DevicePage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

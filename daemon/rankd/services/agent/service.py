@@ -217,10 +217,12 @@ class Agent:
         await self._registration.leave()
 
     async def _find_devices(self) -> None:
-        """Find this machine's cards, before they are registered."""
+        """Find this machine's cards, before they are registered, and say whether jobs are kept apart on them."""
         if self._runner.monitor:
             self._runner.monitor.on_list = self._registration.again
             await self._runner.monitor.begin()
+        if self._describe(self._options.nodes[0]).devices and (said := self._runner.confinement):
+            log.log(logging.WARNING if " NOT " in said else logging.INFO, "%s", said)
 
     def _monitoring(self) -> list[Coroutine[Any, Any, None]]:
         """The loops that watch the cards, and report what they see."""
