@@ -315,6 +315,8 @@ async def test_the_environment_names_the_job_and_its_place(broker, tmp_path, mon
         "RANKD_NODE_NAME": "n1",
         "RANKD_NODE_RANK": "1",
         "RANKD_NNODES": "2",
+        "RANKD_GPUS": "",
+        "RANKD_GPU_IDS": "",
     }
 
 
