@@ -43,7 +43,7 @@ async def test_what_is_reported_is_seen_and_wakes_the_scheduler(broker, tmp_path
         await woken.next_msg(60)
         assert stage.rows("SELECT confinement FROM node") == [("yes",)]
         [(told,)] = stage.rows("SELECT reason FROM node_events WHERE event = 'device'")
-        assert told == "gpu 0 is taken by process 4711 of bob; gpu 1 has failed: XID 79 at 2026-01-01T00:00:00Z"
+        assert told == "gpu 0 is taken; gpu 1 has failed: XID 79 at 2026-01-01T00:00:00Z"
 
 
 async def test_an_administrator_resumes_a_device_and_a_user_does_not(broker, tmp_path):

@@ -95,6 +95,13 @@ def seen_devices(rows: Sequence[Row], asker: Submitter) -> Sequence[Row]:
     return [row if row["user"] == asker.user else row | hidden for row in rows]
 
 
+def seen_lacks(answer: Row, asker: Submitter) -> Row:
+    """Why a job waits, without the users of processes that take devices, if this asker does not see other users."""
+    if sees_all(asker):
+        return answer
+    return answer | {"lacks": [lack | {"taken": []} for lack in answer.get("lacks") or []]}
+
+
 def public_actor(actor: str, jobs: Privacy) -> str | None:
     """The user in an event that every user may hear; None where ``[privacy] jobs`` hides users from each other."""
     return actor if jobs == "all" else None

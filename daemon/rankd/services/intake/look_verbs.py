@@ -9,7 +9,15 @@ import msgspec
 
 from rankd.bus.endpoint import Reply, UserHandler, Verb
 from rankd.core.admission.permission import OwnedJob, ThingsOf, check, may
-from rankd.core.admission.privacy import is_about_hidden, seen, seen_devices, seen_neighbours, seen_shares, sees_all
+from rankd.core.admission.privacy import (
+    is_about_hidden,
+    seen,
+    seen_devices,
+    seen_lacks,
+    seen_neighbours,
+    seen_shares,
+    sees_all,
+)
 from rankd.core.admission.submitter import Submitter
 from rankd.core.model.array import parse_name
 from rankd.services.intake.look_turns import LookTurns
@@ -195,7 +203,7 @@ def _script(reader: Reader, job: JobName, asker: Submitter) -> Row:
 
 
 def _why(reader: Reader, job: JobName, asker: Submitter) -> Row:
-    return seen_neighbours(why(reader, job), asker)
+    return seen_lacks(seen_neighbours(why(reader, job), asker), asker)
 
 
 def _reader(connection: Any) -> Reader:  # noqa: ANN401 - SQLAlchemy's types leave the driver's connection open

@@ -35,7 +35,9 @@ def note_devices(connection: Connection, node: str, notes: Sequence[DeviceNote],
     changed = {id_: note for id_, note in newest.items() if known.get(id_, _fine(id_)) != note}
     if changed:
         _write(connection, node, known, changed, now)
-        told = "; ".join(in_words(note, name_of(here[id_])) for id_, note in changed.items())
+        # every user may hear events of nodes, so they name no user
+        public = {id_: msgspec.structs.replace(note, by="") for id_, note in changed.items()}
+        told = "; ".join(in_words(note, name_of(here[id_])) for id_, note in public.items())
         record_node_event(connection, node, EVENT, now, node, told[:LONGEST_REASON])
 
 

@@ -8,6 +8,7 @@ from rankd.core.admission.privacy import (
     is_about_hidden,
     public_actor,
     seen,
+    seen_lacks,
     seen_neighbours,
     seen_shares,
     sees_all,
@@ -70,3 +71,12 @@ def test_hidden_values_are_not_searched_for(field):
 
 def test_what_everybody_hears_names_users_only_without_privacy():
     assert [public_actor("alice", jobs) for jobs in ("all", "counts", "own")] == ["alice", None, None]
+
+
+@pytest.mark.parametrize(
+    ("asker", "shown"), [(ALL, ["gpu 0 is taken by bob"]), (COUNTS, []), (OWN, []), (ROOT, ["gpu 0 is taken by bob"])]
+)
+def test_who_takes_a_device_is_hidden_like_a_job(asker, shown):
+    lack = {"node": "n1", "amounts": {"gpu": 1}, "occupied": False, "taken": ["gpu 0 is taken by bob"]}
+    assert seen_lacks({"lacks": [lack]}, asker) == {"lacks": [lack | {"taken": shown}]}
+    assert seen_lacks({"lacks": None}, asker)["lacks"] in (None, [])
