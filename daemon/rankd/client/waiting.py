@@ -11,7 +11,8 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from rankd.client.error import WaitTimeout
-from rankd.client.step import Ask, Effort, Listen, Pause, Plan, answer
+from rankd.client.step import RETRY_PAUSE_S, Ask, Effort, Listen, Pause, Plan, answer
+from rankd.core.errors import Unavailable
 from rankd.core.model.array import parse_name
 from rankd.core.model.index_set import count, each
 from rankd.core.model.job import FINAL_STATES
@@ -89,15 +90,20 @@ def wait_for(
     start: JobEventList = yield from answer(_events(EventsRequest()), effort)
     last, pause = start.last, None
     yield from waiting.look(list(waiting.left))
-    while waiting.left:
-        pause = next_pause(pause)
-        yield from waiting.pause(pause)
-        found: JobEventList = yield from waiting.events(last)
-        last = found.last
-        if names_ended := waiting.ended_in(found.events):
-            pause = None
-            yield from waiting.look(names_ended)
-        yield from waiting.look_again()
+    try:
+        while waiting.left:
+            pause = next_pause(pause)
+            yield from waiting.pause(pause)
+            found: JobEventList = yield from waiting.events(last)
+            last = found.last
+            if names_ended := waiting.ended_in(found.events):
+                pause = None
+                yield from waiting.look(names_ended)
+            yield from waiting.look_again()
+    except Unavailable as error:
+        if waiting.is_late:
+            raise WaitTimeout(list(waiting.left)) from error
+        raise
     return [waiting.ended[name] for name in waiting.names]
 
 
@@ -131,6 +137,11 @@ class _Waiting:
     def _patience(self) -> float | None:
         """Until when to repeat a request: for the first ones as for others, then as long as this waits."""
         return None if self._is_first or self._gives_up else self._until
+
+    @property
+    def is_late(self) -> bool:
+        """Whether there is no time left to ask again."""
+        return self._effort.clock() + RETRY_PAUSE_S >= self._until
 
     def look_again(self) -> Plan[None]:
         """Look at some of those left, the longest not looked at first, if it is time for it."""

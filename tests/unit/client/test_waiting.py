@@ -145,6 +145,13 @@ def test_it_ends_in_time_and_says_what_is_left():
     assert 20 <= world.now < 20.1
 
 
+def test_it_ends_in_time_also_while_rankd_is_away():
+    world = World({1: 100.0}, away=[(2.0, 500.0)])
+    with pytest.raises(WaitTimeout):
+        wait(world, [1], timeout_s=20)
+    assert 19 <= world.now < 21
+
+
 def test_rankd_may_be_away_for_as_long_as_the_wait_lasts():
     world = World({1: 10.0}, away=[(2.0, 500.0)])
     assert wait(world, [1]) == [1]
