@@ -14,6 +14,7 @@ from integration.stage import NOW, a_cluster
 from rankd.config.configuration import load_configuration
 from rankd.config.evaluation import Evaluator
 from rankd.core.model.array import parse_array
+from rankd.core.model.device import Device
 from rankd.store.engine.reading import open_for_reading
 from rankd.store.look.dump import dump
 from rankd.store.record.node import register_node
@@ -44,9 +45,14 @@ QUEUES = {
         }
     ]
 }
+OTHERS = [{}, {}, {"memory": 2**30}, {"gpu": 1}, {"gpu": 2}, {"gpu:a100": 1, "gpu": 1}, {"gpu:v100": 2, "gpu": 2}]
+DEVICES = [
+    Device(model=model, id=f"g{at}", index=at, group=at % 2)
+    for at, model in enumerate(("a100", "v100", "a100", "v100"))
+]
 LEAVES = ("root.default", "root.apps", "root.shared.a", "root.shared.b")
 RUNNING = (
-    "SELECT l.id, j.id, l.nodes, j.state, coalesce(j.array_job, j.id), j.array_task"
+    "SELECT l.id, j.id, l.nodes, j.state, coalesce(j.array_job, j.id), j.array_task, l.devices"
     " FROM allocations l JOIN jobs j ON j.allocation_id = l.id"
     " WHERE j.state IN ('allocated', 'running') ORDER BY l.id"
 )
@@ -68,7 +74,7 @@ def a_job(draw, now):
         min_nodes=draw.randint(1, nodes),
         held=draw.random() < 0.05,
         array=None if array is None else parse_array(array),
-        resources={"vcore": draw.choice([500, 1000, 2000, 4000]), **draw.choice([{}, {"memory": 2**30}, {"gpu": 1}])},
+        resources={"vcore": draw.choice([500, 1000, 2000, 4000]), **draw.choice(OTHERS)},
         request={
             "array": array,
             "time_limit_s": draw.choice([None, 30.0, 60.0, 90.5, 300.0]),
@@ -87,6 +93,7 @@ async def add_nodes(cluster):
             resources={"vcore": (4, 8)[place % 2], "memory": "8Gi", **({"gpu": 2} if place == 4 else {})},
             labels={"rack": f"r{place % 3}"} if place else {},
             agent="agent",
+            devices=DEVICES[: (0, 2, 4, 3, 0)[place]],
         )
         await cluster.database.write(lambda c, place=place, given=given: register_node(c, f"n{place}", given, NOW))
 
@@ -109,7 +116,7 @@ def decided(cluster):
     found = msgspec.to_builtins(Evaluator().evaluate(msgspec.json.encode(document)))
     assert found["rejected"] == []
     return (
-        [(row["job"], row.get("task"), row["nodes"]) for row in found["allocations"]],
+        [(row["job"], row.get("task"), row["nodes"], row.get("devices")) for row in found["allocations"]],
         sorted({row["job"]: _reserved(row) for row in reversed(found["reservations"])}.values()),
         {row["id"]: row["reason"] for row in found["jobs"] if row["reason"]},
     )
@@ -124,7 +131,11 @@ def recorded(cluster, since):
     """As :func:`decided`, of the records."""
     reserved = cluster.rows("SELECT job_id, nodes, starts_at FROM reservations ORDER BY job_id")
     return (
-        [(of, task, json.loads(nodes)) for id_, _, nodes, _, of, task in cluster.rows(RUNNING) if id_ > since],
+        [
+            (of, task, json.loads(nodes), devices and json.loads(devices))
+            for id_, _, nodes, _, of, task, devices in cluster.rows(RUNNING)
+            if id_ > since
+        ],
         [(job, json.loads(nodes), starts_at) for job, nodes, starts_at in reserved],
         dict(cluster.rows("SELECT id, reason FROM job WHERE state = 'pending'")),
     )

@@ -22,7 +22,7 @@ from rankd.core.errors import Unavailable
 from rankd.core.model.access import AccessList
 from rankd.core.model.array import JobName, parse_name
 from rankd.core.model.association import Association
-from rankd.core.model.device import with_models
+from rankd.core.model.device import with_models, without_sum
 from rankd.core.model.index_set import each, of, read, union, written
 from rankd.core.model.job import BY_INDEX, SINGLETON, URGENCY_DEFAULT, Event, State
 from rankd.core.model.quantity import shown_resources
@@ -294,7 +294,7 @@ def _shown(job: Row) -> Row:
     """The fields of a job in the document."""
     shown = {name: job[name] for name in ("id", "user", "account", "queue", "partition", "qos", "state")}
     shown |= {name: job[name] for name in _PLAIN if job[name] is not None}
-    shown |= {"resources": shown_resources(job["resources"]), "submitted_at": job["submitted_at"]}
+    shown |= {"resources": shown_resources(without_sum(job["resources"])), "submitted_at": job["submitted_at"]}
     if job["urgency"] > URGENCY_DEFAULT:
         shown["privileged"] = True
     if job["min_nodes"] != job["nodes"]:
