@@ -26,6 +26,7 @@ from soak.cluster import SETTINGS
 
 import rankd.wire.message as messages
 from rankd.bus.client import PatientClient
+from rankd.wire.device import DeviceSelection
 from rankd.wire.job_update import JobUpdate
 from rankd.wire.report import ReportPartRequest, ReportRequest
 from rankd.wire.schema_record import SchemaRequest
@@ -48,10 +49,11 @@ VERBS: dict[str, type[msgspec.Struct] | None] = {
     "deadletter.retry": messages.DeadLetterSelection, "deadletter.drop": messages.DeadLetterSelection,
     "class.show": messages.ClassName, "class.delete": messages.ClassName, "class.create": None, "class.update": None,
     "node.drain": messages.NodeSelection, "node.resume": messages.NodeSelection, "report.part": ReportPartRequest,
+    "node.device_resume": DeviceSelection,
     "site.show": None, "schema.show": SchemaRequest, "service.list": None, "class.list": None, "config.reload": None,
 }  # fmt: skip
 """``job.submit`` has inputs of its own; ``report.make`` starts a process for each."""
-NODE_VERBS = {"register": 0, "heartbeat": 1, "leave": 1, "take": 2, "report": 3}
+NODE_VERBS = {"register": 0, "heartbeat": 1, "leave": 1, "take": 2, "report": 3, "device": 4}
 PUBLISHED = (
     "rankd.v1.enqueue.{name}", "rankd.v1.deadletter.{name}", "rankd.v1.event.job.{name}", "rankd.v1.event.node.{name}",
     "rankd.v1.event.queue.{name}", "rankd.v1.event.factor.{name}", "rankd.v1.event.adapter.{name}",

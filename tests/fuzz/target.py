@@ -54,6 +54,7 @@ from rankd.services.runtime.login_socket import _read_line
 from rankd.store.record.dead_letter import _stored, preview
 from rankd.wire.codec import UNREADABLE, decode_of_node, decode_strict
 from rankd.wire.configuration import Reload
+from rankd.wire.device import DeviceReport
 from rankd.wire.diag import DiagRequest
 from rankd.wire.event import Committed
 from rankd.wire.job_update import JobUpdate
@@ -82,7 +83,7 @@ USER_KINDS = (
     messages.NodeSelection, messages.PriorityList, messages.TableFilter, JobUpdate, ReportRequest, ReportPartRequest,
     Reload, DiagRequest, LoginRequest,
 )  # fmt: skip
-NODE_KINDS = (messages.NodeRegistration, messages.Heartbeat, messages.Take, messages.ReportMessage)
+NODE_KINDS = (messages.NodeRegistration, messages.Heartbeat, messages.Take, messages.ReportMessage, DeviceReport)
 EVENT_KINDS = (
     messages.JobEvents, messages.NodeEvents, messages.QueueEvents, messages.RankingEvent, messages.SchedulerEvent,
     messages.FactorEvent, messages.AdapterEvent, messages.DeadLetter, messages.Taken, messages.NodeRegistered,
