@@ -90,7 +90,7 @@ COMMANDS: dict[str, Command] = {
     "intake": Command("Services", "services.service_command", "accepts requests and records jobs"),
     "prioritizer": Command("Services", "services.service_command", "ranks the pending jobs"),
     "scheduler": Command("Services", "services.service_command", "starts jobs in the order of the ranking"),
-    "agent": Command("Services", "services.service_command", "runs jobs on a node"),
+    "agent": Command("Services", "services.agent_command", "runs jobs on a node"),
     "gateway": Command("Services", "services.service_command", "lets users of this machine ask as themselves"),
     "notifier": Command("Services", "services.service_command", "sends the notifications that jobs ask for"),
     "health": Command("Services", "services.health", "whether a service is ready"),

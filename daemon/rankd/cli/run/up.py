@@ -22,7 +22,7 @@ from rankd.cli.run.up_rights import (
     rights_in_words,
     run_as_of,
 )
-from rankd.cli.services.service_command import pairs
+from rankd.cli.services.service_option import pairs
 from rankd.client.asker import login_name
 from rankd.core.errors import Refused
 from rankd.core.printable import printable

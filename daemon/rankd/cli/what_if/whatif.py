@@ -28,7 +28,7 @@ SHOWN = 20
 
 def add_parser(subparsers: Subparsers) -> None:
     """Add the command."""
-    from rankd.cli.services.service_command import weight
+    from rankd.cli.services.service_option import weight
 
     text = "What other weights, another configuration or more jobs would change, computed on the live queue."
     parser = add_command(subparsers, "whatif", run, text)

@@ -9,11 +9,11 @@ import pytest
 from watch import PATIENCE_S, gone_within
 
 from rankd.cli.main import main
-from rankd.cli.services.service_command import pairs, weight
+from rankd.cli.services.service_option import pairs, weight
 
 SERVE = """
 import asyncio, logging, sys
-from rankd.cli.services.service_command import serve
+from rankd.cli.services.process import serve
 
 async def run(stop):
     logging.getLogger("rankd.sample").info("ready")
@@ -26,7 +26,7 @@ sys.exit(serve(run, "sample", parent_pid=int(sys.argv[1]) if len(sys.argv) > 1 e
 
 HANGUP = """
 import asyncio, sys
-from rankd.cli.services.service_command import serve
+from rankd.cli.services.process import serve
 
 hangup = asyncio.Event()
 

@@ -1,0 +1,132 @@
+"""What the commands of services share: their options, the values of these, and how they are started."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rankd.bus.address import without_secret
+from rankd.cli.common.option import add_command, add_tls, key_value
+from rankd.cli.services.process import Main, serve
+from rankd.core.errors import Refused
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable
+
+    from rankd.cli.common.option import Subparsers
+
+
+def add_service(
+    subparsers: Subparsers, name: str, run: Callable[[argparse.Namespace], int], text: str
+) -> argparse.ArgumentParser:
+    """Add the command of a service, with the options that each service has."""
+    parser = add_command(subparsers, name, run, text)
+    parser.add_argument(
+        "--nats", metavar="URL", default=os.environ.get("RANKD_NATS"), help="URL of the broker (default: $RANKD_NATS)"
+    )
+    creds = os.environ.get("RANKD_CREDS")
+    parser.add_argument(
+        "--creds", metavar="FILE", type=Path, default=creds, help="credentials for the broker (default: $RANKD_CREDS)"
+    )
+    add_tls(parser)
+    parser.add_argument(
+        "--parent-pid",
+        type=int,
+        metavar="PID",
+        help="stop when the process PID is no longer the parent of this process",
+    )
+    parser.add_argument(
+        "--log-level",
+        default="info",
+        choices=["debug", "info", "warning", "error"],
+        help="least level that is logged (default: info)",
+    )
+    return parser
+
+
+def add_store(parser: argparse.ArgumentParser) -> None:
+    """Options of a service that opens the database."""
+    parser.add_argument(
+        "--db", metavar="URL", default=os.environ.get("RANKD_DB"), help="the database file (default: $RANKD_DB)"
+    )
+    parser.add_argument(
+        "--config",
+        metavar="DIR",
+        type=Path,
+        default=os.environ.get("RANKD_CONFIG"),
+        help="directory of the configuration (default: $RANKD_CONFIG, then the one that ships)",
+    )
+    parser.add_argument(
+        "--stream-bytes",
+        type=amount_of_bytes,
+        metavar="SIZE",
+        default=os.environ.get("RANKD_STREAM_BYTES") or "832Mi",
+        help="size of the broker's streams together when they are created (default: $RANKD_STREAM_BYTES, then 832Mi)",
+    )
+
+
+def weight(text: str) -> tuple[str, float]:
+    """``age=2000``."""
+    name, value = key_value(text)
+    try:
+        return name, float(value)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"'{value}' is not a number; write {name}=2000") from None
+
+
+def seconds(text: str) -> float:
+    """``90``."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < math.inf:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a number of seconds; write 90, for example")
+    return value
+
+
+def amount_of_bytes(text: str) -> int:
+    """``200Mi``, at least 13 MiB."""
+    from rankd.bus.stream import LEAST_STREAM_BYTES
+    from rankd.core.model.quantity import parse_amount
+
+    try:
+        size = parse_amount("memory", text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    if size < LEAST_STREAM_BYTES:
+        raise argparse.ArgumentTypeError(f"'{text}' is too little: the streams need {LEAST_STREAM_BYTES // 2**20}Mi")
+    return size
+
+
+def pairs(text: str) -> dict[str, str]:
+    """``vcore=8,memory=16Gi``."""
+    return dict(key_value(item) for item in text.split(",") if item)
+
+
+def need(arguments: argparse.Namespace, *flags: str) -> None:
+    """Refuse a command without one of these options.
+
+    Raises:
+        Refused: ``usage``; the text is not the URL of a broker.
+    """
+    for flag in flags:
+        if not getattr(arguments, flag):
+            raise Refused("usage", f"--{flag} (or $RANKD_{flag.upper()}) is needed", flag)
+    without_secret(arguments.nats)  # refuses a text that is not the URL of a broker, before anything is opened
+
+
+def config_directory(arguments: argparse.Namespace) -> Path:
+    """The directory of the configuration that was named, or the one that ships."""
+    from rankd.store.schema.migration import shipped
+
+    return arguments.config or shipped("config")
+
+
+def serve_as(arguments: argparse.Namespace, name: str, main: Main, hangup: asyncio.Event | None = None) -> int:
+    """Run the service ``name`` until it is stopped; returns the exit status."""
+    return serve(main, name, parent_pid=arguments.parent_pid, log_level=arguments.log_level, hangup=hangup)
