@@ -28,9 +28,9 @@ from rankd.store.record.array import (
     which_are_arrays,
 )
 from rankd.store.record.array_count import count_tasks, ends_of, insert_arrays
-from rankd.store.record.job import count_pending, count_pending_tasks, count_pending_tasks_of_account
 from rankd.store.record.job_action import act, split_targets
 from rankd.store.record.job_name import Owner, Target, owners_of, records_of, targets_of, weight_of
+from rankd.store.record.pending_count import count_pending, count_pending_tasks, count_pending_tasks_of_account
 from rankd.wire.message import JobFilter
 
 TEN = "0-9"

@@ -26,19 +26,11 @@ from rankd.store.record.dependency import (
     show_reason,
     still_blocked,
 )
-from rankd.store.record.job import (
-    NewJob,
-    apply_changes,
-    association_of,
-    count_pending,
-    count_pending_of_account,
-    insert_jobs,
-    known_keys,
-    read_states,
-)
+from rankd.store.record.job import NewJob, apply_changes, association_of, insert_jobs, known_keys, read_states
 from rankd.store.record.job_action import act, select_ids
 from rankd.store.record.job_story import past_events, tells_story
 from rankd.store.record.job_update import judge, judge_again, write_update
+from rankd.store.record.pending_count import count_pending, count_pending_of_account
 from rankd.store.record.pending_variety import shapes_of_all, variety_of_user
 from rankd.wire.job_update import JobUpdate
 from rankd.wire.message import JobFilter

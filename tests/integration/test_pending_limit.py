@@ -12,7 +12,7 @@ from integration.stage import CONFIG
 from query_plan import plans
 
 from rankd.store.engine.url import open_database
-from rankd.store.record.job import count_pending
+from rankd.store.record.pending_count import count_pending
 
 JOB = {"command": ["true"]}
 

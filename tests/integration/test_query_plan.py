@@ -39,11 +39,12 @@ from rankd.store.record.dependency import (
 )
 from rankd.store.record.descendant import descendants_of
 from rankd.store.record.history import EVENT_TABLES, Named, prune_events, prune_jobs
-from rankd.store.record.job import count_pending, known_keys, read_states
+from rankd.store.record.job import known_keys, read_states
 from rankd.store.record.job_action import act, select_ids
 from rankd.store.record.job_name import Target, targets_of
 from rankd.store.record.job_story import past_events
 from rankd.store.record.notification import Due, Outcome, Parcel, finish, note_events, prune_done
+from rankd.store.record.pending_count import count_pending
 from rankd.store.record.report import take_reports
 from rankd.wire.message import JobFilter, Report
 

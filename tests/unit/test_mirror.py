@@ -128,6 +128,7 @@ WAITS = {
 """Modules that wait for a broker or a process: ``tests/integration`` has them for real."""
 
 ELSEWHERE = {
+    "core/placement/within_quota.py": "tests/properties/test_device_placement.py",
     "cli/administer/auth_check.py": "tests/system/test_auth_check.py",
     "cli/administer/auth_external.py": "tests/system/test_auth_check.py",
     "cli/administer/auth_command.py": "tests/system/test_identity.py",

@@ -17,6 +17,15 @@ if TYPE_CHECKING:
 
 def add_parser(subparsers: Subparsers) -> None:
     """Add them all."""
+    _add_intake(subparsers)
+    _add_prioritizer(subparsers)
+    scheduler = add_service(subparsers, "scheduler", run_scheduler, "Start jobs in the order of the ranking.")
+    add_store(scheduler)
+    _add_gateway(subparsers)
+    _add_notifier(subparsers)
+
+
+def _add_intake(subparsers: Subparsers) -> None:
     intake = add_service(
         subparsers, "intake", run_intake, "Accept requests of users and nodes, record them, and answer."
     )
@@ -33,6 +42,9 @@ def add_parser(subparsers: Subparsers) -> None:
         help="with --run-as submitter: the user who started this. Root's jobs are accepted if root asks at the login"
         " socket of this machine. If this process is not root's, jobs of other users are refused",
     )
+
+
+def _add_prioritizer(subparsers: Subparsers) -> None:
     prioritizer = add_service(
         subparsers, "prioritizer", run_prioritizer, "Rank the pending jobs, again after every change."
     )
@@ -45,8 +57,9 @@ def add_parser(subparsers: Subparsers) -> None:
         metavar="FACTOR=N",
         help="override one weight of the configuration; may be repeated",
     )
-    scheduler = add_service(subparsers, "scheduler", run_scheduler, "Start jobs in the order of the ranking.")
-    add_store(scheduler)
+
+
+def _add_gateway(subparsers: Subparsers) -> None:
     gateway = add_service(subparsers, "gateway", run_gateway, "Let users of this machine ask as themselves.")
     gateway.add_argument(
         "--site", metavar="DIR", type=Path, required=True, help="directory of the site's secret (auth/ of `rankd up`)"
@@ -54,6 +67,9 @@ def add_parser(subparsers: Subparsers) -> None:
     gateway.add_argument("--socket", metavar="FILE", type=Path, required=True, help="the Unix socket to listen on")
     gateway.add_argument("--owner", metavar="USER", required=True, help="the administrator's name: of who runs this")
     gateway.add_argument("--share", action="store_true", help="let other users of this machine in, as themselves")
+
+
+def _add_notifier(subparsers: Subparsers) -> None:
     notifier = add_service(
         subparsers, "notifier", run_notifier, "Notify users of their jobs, where the configuration allows it."
     )

@@ -40,12 +40,11 @@ from rankd.core.placement.quota import (
     charge,
     most_within,
     over,
-    places_within,
-    room_in,
 )
 from rankd.core.placement.reason import Reason, lacking, not_able, over_models, over_quota, over_whole, reserved
 from rankd.core.placement.timeline import Timeline
 from rankd.core.placement.traversal import Traversal, Turn
+from rankd.core.placement.within_quota import models_within, whole_within
 from rankd.core.ranking.columns import BoolArray, IntArray
 
 AT_LIMIT = "as many of its tasks run as may run at a time"
@@ -259,29 +258,12 @@ class _Cycle:
         """The first rows within the quotas, up to ``nodes`` of them; empty if there are fewer than ``min_nodes``."""
         shape = case.shape
         if shape.exclusive:
-            chosen = self._whole_within(case, rows, shape.nodes)
+            chosen = whole_within(self.table, case, rows, shape.nodes)
         elif case.depends_on_node:
-            chosen = self._models_within(case, rows, shape.nodes)
+            chosen = models_within(self.table, case, rows, shape.nodes)
         else:
             chosen = rows[: most_within(case.accounts, shape.resources, shape.nodes)]
         return chosen if len(chosen) >= shape.min_nodes else []
-
-    def _models_within(self, case: Case, rows: list[int], most: int) -> list[int]:
-        """At most ``most`` rows, in their order, that are together within the quotas with the models chosen there."""
-        room, head = room_in(case.accounts), rows[:most]
-        together = self.table.given(head, case.demand, self.table.shares(head, case.demand))
-        if all(together.get(kind, 0) <= left for kind, left in room.items()):
-            return head
-        given = [self.table.given([row], case.demand, self.table.shares([row], case.demand)) for row in rows]
-        return [rows[place] for place in places_within(room, given, most)]
-
-    def _whole_within(self, case: Case, rows: Sequence[int], most: int, n_accounts: int | None = None) -> list[int]:
-        """At most ``most`` rows, in their order, that are together within the quotas if whole nodes are charged."""
-        room, head = room_in(case.accounts[:n_accounts]), self.table.amounts(rows[:most], case.shape)
-        if all(head.get(kind, 0) <= left for kind, left in room.items()):
-            return list(rows[:most])
-        whole = [self.table.amounts([row], case.shape) for row in rows]
-        return [rows[place] for place in places_within(room, whole, most)]
 
     def _start(self, turn: Turn, case: Case, rows: Sequence[int]) -> None:
         nodes = self.index or self.table
@@ -305,7 +287,7 @@ class _Cycle:
             return None
         able = self.table.best(case.demand.able, len(self.table.nodes))
         for n_accounts, account in enumerate(case.accounts, start=1):  # the first one that is too small is named
-            if len(self._whole_within(case, able, shape.min_nodes, n_accounts)) < shape.min_nodes:
+            if len(whole_within(self.table, case, able, shape.min_nodes, n_accounts)) < shape.min_nodes:
                 return over_whole(account)
         return None
 
@@ -387,7 +369,7 @@ class _Cycle:
         for instant in windows.instants(case.shape.min_nodes).tolist():
             rows = windows.at(instant, self.table.keys)
             if case.shape.exclusive:
-                rows = self._whole_within(case, rows, case.shape.min_nodes)
+                rows = whole_within(self.table, case, rows, case.shape.min_nodes)
             rows = rows[: case.shape.min_nodes]
             if len(rows) == case.shape.min_nodes:
                 self.reserved_of[turn.job] += 1

@@ -12,14 +12,14 @@ from rankd.services.intake.submission import Submission, without_refused
 from rankd.services.intake.variety_limit import VarietyLimits
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.database import Database
-from rankd.store.record.job import (
+from rankd.store.record.job import known_keys
+from rankd.store.record.job_name import Owner
+from rankd.store.record.pending_count import (
     count_pending,
     count_pending_of_account,
     count_pending_tasks,
     count_pending_tasks_of_account,
-    known_keys,
 )
-from rankd.store.record.job_name import Owner
 from rankd.store.record.pending_variety import Variety, shapes_of_all, variety_of_user
 
 

@@ -21,7 +21,7 @@ from pathlib import Path
 import msgspec
 
 from rankd.bus.address import user_in, without_secret
-from rankd.bus.connection import STORES_NOTHING, Bus
+from rankd.bus.connection import Bus
 from rankd.bus.health import ask_health
 from rankd.bus.outage import Spell
 from rankd.config.configuration import load_configuration
@@ -34,6 +34,7 @@ from rankd.services.runtime.life import end_tasks
 from rankd.services.runtime.log_file import keep_small
 from rankd.services.up.address import free_port, url_of
 from rankd.services.up.broker import find_server, keep_streams, write_configuration
+from rankd.services.up.broker_storage import BrokerStorage
 from rankd.services.up.child import STOP_PATIENCE_S, Child, Manner
 from rankd.services.up.command import (
     ADMIN_CREDENTIALS,
@@ -47,7 +48,7 @@ from rankd.services.up.command import (
 from rankd.services.up.interface import Tell, Told, Up
 from rankd.services.up.notification_watch import NotificationWatch
 from rankd.services.up.private_directory import make_private
-from rankd.services.up.space import LEAST_FREE_BYTES, check_space, free_bytes, stream_bytes
+from rankd.services.up.space import check_space, stream_bytes
 from rankd.services.up.trust import establish
 from rankd.store.engine.lock import acquire_or_fail
 from rankd.store.engine.reading import ReadError, open_for_reading
@@ -70,7 +71,6 @@ THREADS = 32
 """Each process is waited for on a thread of its own, while it stops on two. asyncio's own pool has six on two cores."""
 LOOK_EVERY_S = 0.05
 WATCH_EVERY_S = 1.0
-STORES_NOTHING_S = 5.0
 UNHEARD = 60
 """A service hangs if it fails to answer this many times in a row."""
 
@@ -133,8 +133,7 @@ class _Machine:
         """The connection that reaches the local agent: with authentication on, only the node's own account does."""
         self._is_written = False
         self._unwritten = Spell(log)
-        self._stores_nothing = False
-        self._stores_nothing_since: float | None = None
+        self._storage = BrokerStorage(self._directory)
         self._silent: dict[str, tuple[int | None, int]] = {}
         """By service: the process that answered last, and how often it has not answered since."""
         self._secret = options.nats if options.nats and user_in(options.nats) else None
@@ -304,7 +303,7 @@ class _Machine:
         pid, health = child.pid, await self._health(bus, name)
         if health is not None:
             child.was_ready = child.was_ready or health.ready
-            self._stores_nothing |= health.code == STORES_NOTHING
+            self._storage.note(health.code)
             self._silent[name] = (pid, 0)
             return
         answered, silent = self._silent.get(name, (None, 0))
@@ -317,15 +316,8 @@ class _Machine:
 
     def _look_after_broker(self) -> None:
         """Restart a broker that stores nothing after a full disk: it does so only after a restart, even with room."""
-        since, self._stores_nothing_since = self._stores_nothing_since, None
-        if not self._stores_nothing or self._broker is None:
-            return
-        self._stores_nothing = False
-        now = time.monotonic()
-        self._stores_nothing_since = since = now if since is None else since
-        if now - since > STORES_NOTHING_S and free_bytes(self._directory) >= LEAST_FREE_BYTES:
+        if self._broker is not None and self._storage.needs_restart(time.monotonic()):
             log.warning("the broker stores nothing, and the disk has room: it is started again")
-            self._stores_nothing_since = None
             self._broker.signal(signal.SIGTERM)
 
     @property
@@ -356,13 +348,10 @@ class _Machine:
         """The service's health; None if it does not answer."""
         try:
             asked = self._node_bus if name == "agent" and self._node_bus is not None else bus
-            return await ask_health(asked, self._health_name(name), timeout_s=1.0)
+            own = f"agent-{encode_name(self._options.agent_name)}" if name == "agent" else name
+            return await ask_health(asked, own, timeout_s=1.0)
         except Unavailable:
             return None
-
-    def _health_name(self, name: str) -> str:
-        """The service's name on the bus: an agent uses its own name."""
-        return f"agent-{encode_name(self._options.agent_name)}" if name == "agent" else name
 
     def _described(self) -> Up:
         children = {name: child.pid for name, child in self._services.items()}

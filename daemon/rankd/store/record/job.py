@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 import msgspec
-from sqlalchemy import Column, Select, Table, and_, bindparam, func, select
+from sqlalchemy import Column, Select, Table, and_, select
 
 from rankd.core.admission.admit import vcore_of
 from rankd.core.admission.dependency import blocked_at_submission
@@ -35,8 +35,7 @@ from rankd.store.record.job_story import tells_story
 from rankd.store.record.made_queue import queue_of
 from rankd.store.record.notify import insert_notify, without_notify
 from rankd.store.record.script import insert_scripts, without_script
-from rankd.store.schema.job_table import IS_ACTIVE
-from rankd.store.schema.table import arrays, associations, jobs, old_keys
+from rankd.store.schema.table import jobs, old_keys
 
 _encode = msgspec.json.Encoder().encode
 
@@ -49,20 +48,6 @@ _PENDING, _SUBMIT = State.PENDING.value, Event.SUBMIT.value
 """Plain texts: the driver takes ten times as long for a member of an enumeration."""
 
 _OF, _WANTED = jobs.c, listed("wanted")
-_IS_PENDING = _OF.state == _PENDING
-_N_PENDING = select(func.count()).select_from(jobs).where(IS_ACTIVE, _IS_PENDING)
-_N_PENDING_OF_USER = select(func.count()).select_from(jobs).where(_OF.user == bindparam("user"), _IS_PENDING)
-_N_TASKS = (
-    select(func.coalesce(func.sum(arrays.c.n_pending - 1), 0))
-    .join_from(jobs, arrays, arrays.c.job_id == _OF.id)
-    .where(_IS_PENDING)
-)
-_N_TASKS_OF_USER = _N_TASKS.where(_OF.user == bindparam("user"))
-_N_TASKS_OF_ALL = _N_TASKS.where(_OF.array.is_not(None))
-_IN_ACCOUNT = select(associations.c.id).where(associations.c.account == bindparam("account"))
-_N_PENDING_OF_ACCOUNT = _N_PENDING.where(_OF.association_id.in_(_IN_ACCOUNT))
-"""Looks at every pending job, 1 to 2 s for a million: the intake counts only if all of them would be too many."""
-_N_TASKS_OF_ACCOUNT = _N_TASKS_OF_ALL.where(_OF.association_id.in_(_IN_ACCOUNT))
 
 _STATES = select(
     _OF.id,
@@ -202,30 +187,6 @@ def insert_jobs(connection: Connection, new: Sequence[NewJob], catalog: Catalog)
     return ids
 
 
-def count_pending(connection: Connection, user: str | None = None) -> int:
-    """The number of pending jobs of a user, or of all users."""
-    if user is None:
-        return int(connection.execute(_N_PENDING).scalar_one())
-    return int(connection.execute(_N_PENDING_OF_USER, {"user": user}).scalar_one())
-
-
-def count_pending_tasks(connection: Connection, user: str | None = None) -> int:
-    """The number of pending tasks of a user, or of all users; a job that is no array is one task."""
-    query, values = (_N_TASKS_OF_ALL, {}) if user is None else (_N_TASKS_OF_USER, {"user": user})
-    return count_pending(connection, user) + int(connection.execute(query, values).scalar_one())
-
-
-def count_pending_tasks_of_account(connection: Connection, account: str) -> int:
-    """The number of pending tasks in an account, without those of accounts below it."""
-    in_arrays = connection.execute(_N_TASKS_OF_ACCOUNT, {"account": account}).scalar_one()
-    return count_pending_of_account(connection, account) + int(in_arrays)
-
-
-def count_pending_of_account(connection: Connection, account: str) -> int:
-    """The number of pending jobs in an account, without those of accounts below it."""
-    return int(connection.execute(_N_PENDING_OF_ACCOUNT, {"account": account}).scalar_one())
-
-
 def known_keys(connection: Connection, wanted: Sequence[Key]) -> dict[Key, int]:
     """The jobs of those (user, key) that belong to one, also to a deleted one."""
     if not wanted:
@@ -252,6 +213,9 @@ def _shape_columns(accepted: AcceptedJob, known: dict[object, tuple[int, str]]) 
     return known[kind]
 
 
+_NO_ARRAY = (None, None)
+
+
 def _columns(connection: Connection, entry: NewJob, catalog: Catalog, seen: _Seen) -> tuple[Value, ...]:
     """The values of `_JOB_COLUMNS` after the ids."""
     accepted, request = entry.accepted, entry.accepted.request
@@ -261,7 +225,6 @@ def _columns(connection: Connection, entry: NewJob, catalog: Catalog, seen: _See
     if application not in seen.applications:
         seen.applications[application] = application_of(connection, *application, entry.at)
     blocked = blocked_at_submission(request, entry.at)
-    eligible = not accepted.held and blocked is None
     return (
         accepted.user,
         association_of(connection, accepted, catalog, entry.at),
@@ -288,14 +251,13 @@ def _columns(connection: Connection, entry: NewJob, catalog: Catalog, seen: _See
         stored_dependencies(request.depends_on),
         request.requeue,
         entry.at,
-        entry.at if eligible else None,
+        entry.at if blocked is None and not accepted.held else None,
         request.key,
         request.comment,
         _encode(without_notify(without_script(request))).decode(),
         json.dumps(accepted.groups) if accepted.groups else None,
         entry.actor if accepted.held else None,
-        None if accepted.array is None else written(accepted.array.indices),
-        None if accepted.array is None else accepted.array.limit,
+        *(_NO_ARRAY if accepted.array is None else (written(accepted.array.indices), accepted.array.limit)),
         accepted.retry_of,
         request.cancel_if_unmet,
     )
