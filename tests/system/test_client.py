@@ -30,6 +30,10 @@ from rankd.client import (
     SyncClient,
     WaitTimeout,
 )
+from rankd.client.look import look
+from rankd.client.step import Effort
+from rankd.wire.job_record import JobRecord
+from rankd.wire.page import TableFilter
 
 SLOW = {"nats", "uvloop", "sqlalchemy", "numpy", "asyncio"}
 NEVER = {"command": ["true"], "resources": {"vcore": 1000}}
@@ -90,6 +94,26 @@ def test_a_blocking_program_does_all_that_a_user_does(site, way, tmp_path):
         assert rankd.shares()
         events = rankd.events(job.id, after=0)
         assert [next(events).event for _ in range(4)] == ["submit", "allocate", "start", "fail"]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_job_that_says_what_an_unmet_dependency_does_can_be_shown_and_waited_for(site, way):
+    with SyncClient(**options(site, way)) as rankd:
+        first = rankd.submit(command=["false"]).id
+        after = [{"type": "afterok", "job": first}]
+        asks, stays = (
+            rankd.submit(command=["true"], depends_on=after, cancel_if_unmet=asks).id for asks in (True, False)
+        )
+        assert rankd.wait(asks).state == "cancelled"
+        assert [rankd.show(job).cancel_if_unmet for job in (first, asks, stays)] == [None, True, False]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_an_answer_of_another_form_is_not_asked_for_again(site, way):
+    with SyncClient(**options(site, way)) as rankd:
+        with pytest.raises(RequestError, match="can't be read") as error:
+            rankd.run(look("queue.list", TableFilter(), JobRecord, Effort(PATIENCE_S)))
+        assert (error.value.code, error.value.status, type(error.value)) == ("unexpected_answer", 500, RequestError)
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -18,8 +18,10 @@ TIMEOUT_S = 10.0
 """Without an answer for this long, a request is repeated if that can't change its outcome."""
 LEAST_TIMEOUT_S = 0.05
 RETRY_PAUSE_S = 0.5
-OUTCOME_UNKNOWN = frozenset({"no_answer", "unreadable_answer", "stopping", "connection_lost"})
+OUTCOME_UNKNOWN = frozenset({"no_answer", "stopping", "connection_lost"})
 """The codes of errors after which the request may have been carried out."""
+UNREADABLE_ANSWER = "unreadable_answer"
+"""The code of an answer that can't be decoded. That of the same request could not be decoded either."""
 
 
 class Ask(NamedTuple):
@@ -63,7 +65,7 @@ def answer(ask: Ask, effort: Effort, *, changes: bool = False, until: float | No
     ``changes``: the request changes something and has no key. It is repeated only if it was certainly not carried out.
 
     Raises:
-        RankdError: the refusal, or the last error.
+        RankdError: the refusal, or the last error; at once ``unexpected_answer``, if the answer can't be decoded.
     """
     end = effort.clock() + effort.retry_for_s if until is None else until
     left = ask.timeout_s if until is None else until - effort.clock()
@@ -71,6 +73,8 @@ def answer(ask: Ask, effort: Effort, *, changes: bool = False, until: float | No
         try:
             return (yield ask._replace(timeout_s=max(min(ask.timeout_s, left), LEAST_TIMEOUT_S)))
         except Unavailable as error:
+            if error.code == UNREADABLE_ANSWER:
+                raise RankdError("unexpected_answer", error.message) from error
             if (changes and error.code in OUTCOME_UNKNOWN) or effort.clock() + RETRY_PAUSE_S >= end:
                 raise
         yield Pause(RETRY_PAUSE_S, RETRY_PAUSE_S)

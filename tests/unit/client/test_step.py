@@ -1,7 +1,7 @@
 import pytest
 
 from rankd.client.step import OUTCOME_UNKNOWN, RETRY_PAUSE_S, Ask, Effort, Pause, answer, next_step
-from rankd.core.errors import Refused, Unavailable
+from rankd.core.errors import RankdError, Refused, Unavailable
 
 ASK = Ask("job.show", b"{}", dict)
 
@@ -49,6 +49,13 @@ def test_the_last_error_is_raised_in_time():
 def test_a_refusal_is_not_asked_again():
     with pytest.raises(Refused):
         run(answer(ASK, Effort(60, clock := Clock())), clock, [Refused("unknown_job", ""), "yes"])
+
+
+def test_a_request_whose_answer_can_not_be_decoded_is_not_asked_again():
+    clock = Clock()
+    with pytest.raises(RankdError, match="got int") as caught:
+        run(answer(ASK, Effort(60, clock)), clock, [Unavailable("unreadable_answer", "got int"), "yes"])
+    assert (caught.value.code, caught.value.retryable, clock.now) == ("unexpected_answer", False, 0.0)
 
 
 @pytest.mark.parametrize("code", sorted(OUTCOME_UNKNOWN))

@@ -47,7 +47,7 @@ _JSON = frozenset(
     }
 )
 
-_BOOLEANS = frozenset({"held", "exclusive", "requeue", "is_default", "global_default"})
+_BOOLEANS = frozenset({"held", "exclusive", "requeue", "cancel_if_unmet", "is_default", "global_default"})
 
 
 class Cursor(Protocol):

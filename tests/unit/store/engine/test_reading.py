@@ -26,6 +26,9 @@ def connection(tmp_path):
         ("resources", "NULL", None),
         ("held", "1", True),
         ("held", "NULL", None),
+        ("cancel_if_unmet", "1", True),
+        ("cancel_if_unmet", "0", False),
+        ("cancel_if_unmet", "NULL", None),
         ("name", "'{\"vcore\": 1}'", '{"vcore": 1}'),
     ],
 )
