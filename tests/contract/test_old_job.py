@@ -14,6 +14,7 @@ from rankd.core.model.array import ArrayRequest, ArraySpan, parse_array, parse_n
 from rankd.core.model.index_set import EMPTY, each, parse
 from rankd.core.model.job import State
 from rankd.core.model.notification import Notify
+from rankd.store.record import old_job
 from rankd.store.record.delivery import Ask, give
 from rankd.store.record.history import Named, prune_jobs
 from rankd.store.record.job_action import act
@@ -64,6 +65,17 @@ async def test_a_condition_that_was_not_met_is_known(store):
     [job] = await store.submit("alice", request={"begin_at": NOW + 1000})
     await store.write(act, [job], ALICE, NOW, cancel)
     assert (await old(store, job))[0].was_blocked
+
+
+@pytest.mark.parametrize("few", [5_000, 0])
+async def test_tasks_whose_counterparts_have_not_completed_are_known(store, monkeypatch, few):
+    monkeypatch.setattr(old_job, "FEW", few)
+    first = await ended(store, 3, failed=(1,))
+    second = await submit_array(store, "0-4", depends_on=[{"type": "aftercorr", "job": first}])
+    assert list(each((await old(store, second))[0].tasks.unmet)) == [1, 3, 4]
+    await store.write(act, [second], ALICE, NOW, cancel)
+    assert list(each((await old(store, f"{second}_[0-1]"))[0].tasks.unmet)) == [1]
+    assert (await old(store, first))[0].tasks.unmet == EMPTY
 
 
 async def test_only_its_owner_and_administrators_read_it(store):

@@ -84,3 +84,25 @@ def test_accounting_takes_names_as_words(machine):
 def _acct(machine, *words: str) -> list[dict[str, str]]:
     lines = machine.rankd("acct", *words, "-P", "-o", "JobID,State,TotalCPU").splitlines()
     return [dict(zip(lines[0].split("|"), line.split("|"), strict=True)) for line in lines[1:]]
+
+
+def test_tasks_that_waited_by_index_wait_again(machine, tmp_path):
+    fails = ("sh", "-c", f"test -e {tmp_path}/fixed || test $RANKD_ARRAY_TASK_ID != 1")
+    first = submit(machine, "0-2", command=fails)
+    words = ("-d", f"aftercorr:{first}", "--kill-on-invalid-dep", "yes")
+    second = submit(machine, "0-2", *words)
+    assert ended(machine, second)["state"] == "failed"
+    again = int(machine.rankd("retry", "--parsable", f"{second}_1"))
+    assert (ended(machine, again)["state"], tasks(machine, again)) == ("cancelled", [])
+    both = int(machine.rankd("retry", "--parsable", f"{second}_[0-1]"))
+    assert ended(machine, both)["state"] == "failed"
+    assert [(row["array_task"], row["state"]) for row in tasks(machine, both)] == [(0, "completed")]
+    (tmp_path / "fixed").touch()
+    repaired = int(machine.rankd("retry", "--parsable", "--failed", str(first)))
+    assert ended(machine, repaired)["state"] == "completed"
+    held = int(machine.rankd("retry", "--parsable", "--hold", f"{second}_1"))
+    assert json.loads(machine.rankd("show", "--json", str(held)))["cancel_if_unmet"] is False
+    machine.rankd("update", str(held), "-d", f"aftercorr:{repaired}")
+    machine.rankd("release", str(held))
+    assert ended(machine, held)["state"] == "completed"
+    assert [row["array_task"] for row in tasks(machine, held)] == [1]

@@ -165,7 +165,12 @@ def check_earlier(job: int, order: int, dependencies: Iterable[Dependency]) -> N
 
 
 def check_by_index(
-    dependencies: Iterable[Dependency], own: IndexSet | None, arrays: Mapping[int, IndexSet], task: int | None = None
+    dependencies: Iterable[Dependency],
+    own: IndexSet | None,
+    arrays: Mapping[int, IndexSet],
+    task: int | None = None,
+    *,
+    is_part: bool = False,
 ) -> None:
     """Check that ``aftercorr`` is between arrays with the same indices.
 
@@ -174,6 +179,7 @@ def check_by_index(
         own: the indices of the job, if it is an array.
         arrays: the indices of the arrays in the dependencies, by job.
         task: the index of the job, if it is a task with a record of its own.
+        is_part: whether the job is a part of an array, submitted again: it may have fewer indices.
 
     Raises:
         Refused: ``bad_dependency``.
@@ -184,7 +190,7 @@ def check_by_index(
             message = f"aftercorr names {name}, which is not an array; name an array, or use afterok"
         elif own is None and task is None:
             message = f"aftercorr of array {name} needs an array of the same indices; use afterok, or submit an array"
-        elif own is not None and (without(own, other) or without(other, own)):
+        elif own is not None and (without(own, other) or (without(other, own) and not is_part)):
             message = f"aftercorr needs the same indices, and those of array {name} are others; use afterok"
         elif task is not None and not contains(other, task):
             message = f"aftercorr of array {name} has no task {task}; name an array with this index"

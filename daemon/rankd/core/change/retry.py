@@ -12,14 +12,23 @@ import msgspec
 from rankd.core.errors import Refused
 from rankd.core.model.array import ArraySpan, JobName
 from rankd.core.model.index_set import EMPTY, IndexSet, check_ranges, common, without, written
-from rankd.core.model.job import FINAL_STATES, SINGLETON, URGENCY_DEFAULT, URGENCY_HOLD, JobRequest, State
+from rankd.core.model.job import (
+    BY_INDEX,
+    FINAL_STATES,
+    SINGLETON,
+    URGENCY_DEFAULT,
+    URGENCY_HOLD,
+    Dependency,
+    JobRequest,
+    State,
+)
 
 
 class OldTasks(NamedTuple):
     """The tasks of an array. ``span``: what they are told about it.
 
     ``all``: every index. ``open``: those that have not ended. ``unfinished``: those that ended, but did not complete;
-    it is empty if the retry does not ask for it.
+    it is empty if the retry does not ask for it. ``unmet``: those that wait by index for a task that has not completed.
     """
 
     all: IndexSet
@@ -27,6 +36,7 @@ class OldTasks(NamedTuple):
     limit: int | None = None
     open: IndexSet = EMPTY
     unfinished: IndexSet = EMPTY
+    unmet: IndexSet = EMPTY
 
 
 class OldJob(NamedTuple):
@@ -63,7 +73,8 @@ class Again(NamedTuple):
 def again(old: OldJob, wish: Wish) -> Again:
     """The new request.
 
-    Conditions that were met are left out, except that a ``singleton`` waits again for earlier jobs of its name. The
+    Conditions that were met are left out, except that a ``singleton`` waits again for earlier jobs of its name. A job
+    that is held and waits is not cancelled if a dependency can't be met: it is held so that it can be changed. The
     urgency is the old one from 1 to 16, otherwise 16.
 
     Raises:
@@ -77,15 +88,24 @@ def again(old: OldJob, wish: Wish) -> Again:
     }
     if old.request.urgency == URGENCY_HOLD:
         changes["urgency"] = URGENCY_DEFAULT
-    if not old.was_blocked:
-        alone = [one for one in old.request.depends_on if one.type == SINGLETON]
-        changes |= {"depends_on": alone, "begin_at": None}
+    indices = EMPTY
     if old.tasks is None:
         _check_single(old, wish)
-        return Again(msgspec.structs.replace(old.request, **changes), old.id)
-    indices = _indices(old, old.tasks, wish)
-    changes["array"] = written(indices) + ("" if old.tasks.limit is None else f"%{old.tasks.limit}")
-    return Again(msgspec.structs.replace(old.request, **changes), old.id, old.tasks.span)
+    else:
+        indices = _indices(old, old.tasks, wish)
+        changes["array"] = written(indices) + ("" if old.tasks.limit is None else f"%{old.tasks.limit}")
+    if not old.was_blocked:
+        changes |= {"depends_on": _kept(old, indices), "begin_at": None}
+    request = msgspec.structs.replace(old.request, **changes)
+    if wish.held and request.depends_on:
+        request = msgspec.structs.replace(request, cancel_if_unmet=False)
+    return Again(request, old.id, None if old.tasks is None else old.tasks.span)
+
+
+def _kept(old: OldJob, indices: IndexSet) -> list[Dependency]:
+    """The dependencies of a job, or of these tasks, that are not over though nothing else blocked the old one."""
+    waits = old.tasks is not None and bool(common(indices, old.tasks.unmet))
+    return [one for one in old.request.depends_on if one.type == SINGLETON or (one.type == BY_INDEX and waits)]
 
 
 def _check_single(old: OldJob, wish: Wish) -> None:

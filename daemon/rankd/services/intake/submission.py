@@ -172,7 +172,7 @@ def without_unknown(submission: Submission, awaited: AwaitedJobs) -> Submission:
         try:
             check_known(job.request.depends_on, awaited.known)
             own = None if job.array is None else job.array.indices
-            check_by_index(job.request.depends_on, own, awaited.arrays)
+            check_by_index(job.request.depends_on, own, awaited.arrays, is_part=job.retry_of is not None)
         except Refused as error:
             if not submission.is_batch:
                 raise

@@ -15,13 +15,14 @@ from rankd.core.admission.submitter import Submitter
 from rankd.core.change.retry import OldJob, OldTasks, Wish
 from rankd.core.errors import Refused
 from rankd.core.model.array import ArraySpan, JobName, parse_array
-from rankd.core.model.index_set import EMPTY, MOST_RANGES, IndexSet, common, count, read, too_large, union
+from rankd.core.model.index_set import EMPTY, MOST_RANGES, IndexSet, common, count, read, too_large, union, without
 from rankd.core.model.job import FINAL_STATES, JobRequest, State
 from rankd.core.model.notification import Notify
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.last_id import last_id
 from rankd.store.engine.listed import values_of
 from rankd.store.engine.plan import most
+from rankd.store.record.array_match import FEW, counterparts, outcome_of
 from rankd.store.schema.table import array_requests, arrays, job_notifications, job_scripts, jobs
 
 MOST_ISLANDS = 4 * MOST_RANGES
@@ -35,6 +36,7 @@ _OWN_REQUEST = (
     .join_from(jobs, array_requests, array_requests.c.id == _OF.request_id, isouter=True)
     .where(_OF.array_job == bindparam("array"), _OF.array_task == bindparam("task"))
 )
+_STATES = select(_OF.id, _OF.state).where(_OF.id.in_(values_of("jobs")))
 _OLD = (
     select(
         _OF.user,
@@ -132,12 +134,38 @@ def _tasks(connection: Connection, row: Any, old: OldJob, wish: Wish) -> OldTask
     if wish.failed:
         unfinished = union(read(row.cancelled), _of(connection, old.id, step, _UNFINISHED))
     span = ArraySpan(row.told, row.first, row.last, row.step)
-    return OldTasks(whole.indices, span, row.array_limit, common(whole.indices, still), unfinished)
+    unmet = _unmet(connection, row, old, common(wish.name.indices or whole.indices, whole.indices))
+    return OldTasks(whole.indices, span, row.array_limit, common(whole.indices, still), unfinished, unmet)
 
 
-def _of(connection: Connection, array: int, step: int, states: list[str]) -> IndexSet:
+def _unmet(connection: Connection, row: Any, old: OldJob, wanted: IndexSet) -> IndexSet:  # noqa: ANN401 - a row
+    """Those of these tasks that wait by index for a task that has not completed.
+
+    Of an array that was deleted, this is no longer known. Tasks without records never started, so they count as such.
+    """
+    others = counterparts(old.request.depends_on)
+    rows = connection.execute(_STATES, {"jobs": others}).all() if others else ()
+    states = {job: state for job, state in rows}  # noqa: C416 - a row is no tuple for mypy
+    found = EMPTY
+    for other in others:
+        if other not in states:
+            found = union(found, common(wanted, read(row.cancelled)))
+        elif states[other] != State.COMPLETED.value:
+            found = union(found, without(wanted, _completed(connection, row, old, other, wanted)))
+    return found
+
+
+def _completed(connection: Connection, row: Any, old: OldJob, other: int, wanted: IndexSet) -> IndexSet:  # noqa: ANN401 - a row
+    if count(wanted) <= FEW:
+        return outcome_of(connection, [other], wanted).completed
+    return _of(connection, other, row.step, [State.COMPLETED.value], named=old.id)
+
+
+def _of(connection: Connection, array: int, step: int, states: list[str], named: int | None = None) -> IndexSet:
+    """The tasks in these states. ``named``: the array to name if there are too many ranges, by default this one."""
     rows = connection.execute(_TASKS, {"array": array, "step": step, "states": states}).all()
     if len(rows) > MOST_ISLANDS:
-        message = f"the tasks make more than {MOST_ISLANDS} separate ranges; name some of them, such as {array}_[0-99]"
+        fewer = f"{array if named is None else named}_[0-99]"
+        message = f"the tasks make more than {MOST_ISLANDS} separate ranges; name some of them, such as {fewer}"
         raise too_large(message)
     return union(*((range(first, last + 1, step if last > first else 1),) for first, last in rows))

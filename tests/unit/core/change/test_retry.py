@@ -20,9 +20,9 @@ def single(state=State.FAILED, *, was_blocked=False, **request):
     return OldJob(17, "alice", state, JobRequest(**{"command": ["true"], **request}), was_blocked)
 
 
-def array(state=State.FAILED, *, limit=None, still=EMPTY, unfinished=EMPTY):
+def array(state=State.FAILED, *, limit=None, still=EMPTY, unfinished=EMPTY, unmet=EMPTY):
     request = JobRequest(command=["true"], array="0-9")
-    return OldJob(17, "alice", state, request, False, OldTasks(parse("0-9"), SPAN, limit, still, unfinished))
+    return OldJob(17, "alice", state, request, False, OldTasks(parse("0-9"), SPAN, limit, still, unfinished, unmet))
 
 
 def wish(name="17", **given):
@@ -51,6 +51,24 @@ def test_a_singleton_waits_for_earlier_jobs_of_its_name_again():
     alone = Dependency(type="singleton")
     request = msgspec.structs.replace(JOB, depends_on=[*JOB.depends_on, alone])
     assert again(OldJob(17, "alice", State.FAILED, request, False), wish()).request.depends_on == [alone]
+
+
+def test_tasks_wait_again_by_index_if_a_counterpart_has_not_completed():
+    by_index, alone = Dependency(type="aftercorr", job=3), Dependency(type="singleton")
+    old = array(unmet=parse("1,4"))
+    request = msgspec.structs.replace(old.request, depends_on=[by_index, Dependency(type="afterok", job=2), alone])
+    old = old._replace(request=request)
+    assert again(old, wish("17_1")).request.depends_on == [by_index, alone]
+    assert again(old, wish("17_[2-4]")).request.depends_on == [by_index, alone]
+    assert again(old, wish("17_[2-3]")).request.depends_on == [alone]
+
+
+def test_a_held_job_that_waits_is_not_cancelled_before_it_can_be_changed():
+    request = msgspec.structs.replace(JOB, cancel_if_unmet=True)
+    blocked = OldJob(17, "alice", State.CANCELLED, request, True)
+    assert again(blocked, wish(held=True)).request.cancel_if_unmet is False
+    assert again(blocked, wish()).request.cancel_if_unmet is True
+    assert again(blocked._replace(was_blocked=False), wish(held=True)).request.cancel_if_unmet is True
 
 
 @pytest.mark.parametrize(("urgency", "then"), [(0, 16), (1, 1), (15, 15), (16, 16), (17, 16), (31, 16)])
