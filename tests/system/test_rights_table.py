@@ -175,7 +175,7 @@ REQUESTS = {
     **dict.fromkeys(
         (
             "site.show", "schema.show", "node.list", "queue.list", "share.list", "service.list", "diag.show",
-            "class.list", "config.reload",
+            "class.list", "config.reload", "device.list",
         ),
         lambda _site, _of: {},
     ),
@@ -185,6 +185,7 @@ REQUESTS = {
     "class.update": lambda _site, _of: {"name": "none", "value": 1},
     "class.delete": lambda _site, _of: {"name": "none"},
     **dict.fromkeys(("node.drain", "node.resume", "node.undrain"), lambda _site, _of: {"node": "none"}),
+    "node.device_resume": lambda _site, _of: {"node": "none", "device": "none"},
 }  # fmt: skip
 """For each row of the table, a request that changes nothing, about things of the user ``of``."""
 
