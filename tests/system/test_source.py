@@ -35,9 +35,9 @@ LOOKING = {
 }  # fmt: skip
 ONLY_OVER_THE_BUS = {"deadletter", "diag", "health", "watch"}
 """They show what services, the intake and streams have; there is nothing of it in the file to compare with."""
-ACTING = {"submit", "cancel", "hold", "release", "update", "node"}
-SERVICES = {"intake", "prioritizer", "scheduler", "agent", "gateway"}
-NEITHER = {"up", "demo", "evaluate", "import", "auth", "login", "db"} | SERVICES
+ACTING = {"submit", "cancel", "hold", "release", "update", "retry", "node"}
+SERVICES = {"intake", "prioritizer", "scheduler", "agent", "gateway", "notifier"}
+NEITHER = {"up", "demo", "evaluate", "import", "auth", "login", "db", "completion"} | SERVICES
 
 
 def test_every_command_is_one_of_these():
