@@ -1,9 +1,9 @@
 """How much one user who asks for as much as the limits allow delays another user. Both numbers come from one run.
 
 Alice floods: single submissions, batches of 10,000 jobs, cancellations, the longest lists, requests of a megabyte,
-reports, and two hundred connections that hear all her events, together far more than may wait. She asks again as soon
-as she is answered. Bob submits a job, looks at it and lists his jobs, one after the other. His latencies beside the
-flood are compared with those before and after it, with the same jobs pending.
+reports, and nearly as many connections that hear all her events as a user may have: together far more than may wait.
+She asks again as soon as she is answered. Bob submits a job, looks at it and lists his jobs, one after the other. His
+latencies beside the flood are compared with those before and after it, with the same jobs pending.
 
 Everything is real: accounts at the broker, durable commits, all services. Alice's processes have the lowest priority
 for the processor, since users are on other machines: this measures what rankd's services do with her requests.
@@ -32,7 +32,7 @@ ROUNDS = 300
 FILL_S = 20.0
 REST_S = 10.0
 FLOODERS = 2
-LISTENERS = 100
+LISTENERS = 48
 """Connections of each flooding process that hear alice's events."""
 JOB = {"command": ["true"], "constraints": "never"}
 FLOOD: dict[tuple[str, bytes], int] = {
