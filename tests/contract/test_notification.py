@@ -6,6 +6,8 @@ from builder import NOW
 from contract.store import Store
 from contract.world import allocate, end
 
+from rankd.core.admission.submitter import Submitter
+from rankd.core.change.job_action import cancel
 from rankd.core.errors import RankdError, Refused
 from rankd.core.model.array import parse_array
 from rankd.core.model.notification import Notify
@@ -16,6 +18,8 @@ from rankd.store.feed.notification import due_in, missed_events, next_lane, note
 from rankd.store.look.notification_backlog import notification_backlog
 from rankd.store.record.array import split_first
 from rankd.store.record.dead_letter import stored
+from rankd.store.record.job_action import act
+from rankd.store.record.job_name import Target
 from rankd.store.record.notification import (
     Outcome,
     finish,
@@ -101,6 +105,21 @@ async def test_an_array_starts_once_and_ends_once(store: Store):
     ]
     marked = [one.event for one in (await store.read(read_unpublished, 100, 100)).events[Mark.JOBS]]
     assert [one.event for one in marked if one.notifies is True] == ["complete"], "its start is known by now"
+
+
+async def test_an_array_whose_rest_is_cancelled_did_not_fail(store: Store):
+    """Its record ends as failed, since tasks did not complete. But nothing went wrong."""
+    await store.add_nodes("n1")
+    wants = [Notify(on=[kind], to=[HOOK]) for kind in ("fail", "end")]
+    for notify in wants:
+        [array] = await store.submit("alice", array=parse_array("0-2", 10), request={"array": "0-2", "notify": notify})
+        [task] = await store.write(split_first, array, 1, "scheduler", NOW)
+        await allocate(store, task, "n1")
+        await end(store, task, "n1")
+        await store.write(act, [Target(array)], Submitter("alice", privileged=False), NOW, cancel)
+    await note(store)
+    contents = [one.parcel.content for one in await due(store)]
+    assert [(one.event, one.state, one.job) for one in contents] == [("cancel", "failed", array)]
 
 
 async def test_tasks_notify_for_themselves_if_asked(store: Store):

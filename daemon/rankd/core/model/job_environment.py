@@ -156,18 +156,25 @@ def slurm_variables(place: JobPlace, request: JobRequest, environment: Mapping[s
         if f"RANKD_ARRAY_{name}" in environment
     }
     given = {name: request.env[name] for name in OF_SUBMISSION if name in request.env}
+    n_tasks, nodes = given.get("SLURM_NTASKS", str(len(place.nodes))), fold(place.nodes)
     return {
         "SLURM_JOB_ID": str(place.job),
         "SLURM_JOBID": str(place.job),
         "SLURM_JOB_NAME": place.name,
-        "SLURM_JOB_NODELIST": fold(place.nodes),
+        "SLURM_JOB_NODELIST": nodes,
+        "SLURM_NODELIST": nodes,
+        "SLURMD_NODENAME": place.nodes[place.rank],
         "SLURM_NNODES": str(len(place.nodes)),
         "SLURM_JOB_NUM_NODES": str(len(place.nodes)),
         "SLURM_NODEID": str(place.rank),
         "SLURM_PROCID": "0",
-        "SLURM_NTASKS": str(len(place.nodes)),
+        "SLURM_LOCALID": "0",
+        "SLURM_NTASKS": n_tasks,
+        "SLURM_NPROCS": n_tasks,
         "SLURM_CPUS_PER_TASK": str(cores),
         "SLURM_CPUS_ON_NODE": str(cores),
+        "SLURM_JOB_CPUS_PER_NODE": _per_node(cores, len(place.nodes)),
+        **({} if "SLURM_NTASKS" in given else {"SLURM_TASKS_PER_NODE": _per_node(1, len(place.nodes))}),
         "SLURM_JOB_PARTITION": place.queue.removeprefix("root."),
         "SLURM_JOB_ACCOUNT": place.account,
         "SLURM_JOB_QOS": place.qos,
@@ -178,6 +185,15 @@ def slurm_variables(place: JobPlace, request: JobRequest, environment: Mapping[s
         **same,
         **given,
     }
+
+
+def _per_node(number: int, n_nodes: int) -> str:
+    """The same number on each node, as Slurm writes it.
+
+    >>> _per_node(4, 1), _per_node(4, 3)
+    ('4', '4(x3)')
+    """
+    return str(number) if n_nodes == 1 else f"{number}(x{n_nodes})"
 
 
 def _array_environment(task: TaskOfArray | None) -> dict[str, str]:

@@ -66,6 +66,7 @@ _EVENTS = (
         _N.wanted,
         _N.notify,
         arrays.c.job_id.is_not(None).label("is_array"),
+        arrays.c.n_failed,
     )
     .join_from(job_events, jobs, _J.id == _E.job_id)
     .join(job_notifications, _N.job_id == _WHOSE)
@@ -166,22 +167,29 @@ def _too_many(settings: NotificationSettings) -> Refused:
 def _parcels(connection: Connection, events: Sequence[int]) -> Iterator[Parcel]:
     for row in connection.execute(_EVENTS, {"events": events}).all():  # what follows changes one of the tables
         is_task = row.array_job is not None
-        if not is_wanted(row.event, row.wanted, is_task=is_task, is_array=row.is_array):
+        event = _event(row)
+        if not is_wanted(event, row.wanted, is_task=is_task, is_array=row.is_array):
             continue
         is_of_whole = is_task and not row.wanted & Wanted.TASKS
         if is_of_whole and not connection.execute(_BEGUN, {"array": row.array_job}).rowcount:
             continue
-        content = _content(row, is_of_whole=is_of_whole)
+        content = _content(row, event, is_of_whole=is_of_whole)
         targets = msgspec.json.decode(row.notify, type=Notify).to or [f"{MAIL}:{row.user}"]
         for place, target in enumerate(dict.fromkeys(targets)):
             yield Parcel(event_id=row.id, place=place, job=content.job, user=row.user, target=target, content=content)
 
 
-def _content(row: Any, *, is_of_whole: bool) -> Content:  # noqa: ANN401 - a database row
+def _event(row: Any) -> str:  # noqa: ANN401 - a database row
+    """The event as a user sees it: an array of which tasks were cancelled, and none failed, was cancelled."""
+    is_failed = row.is_array and row.event == "fail" and not row.n_failed
+    return "cancel" if is_failed else str(row.event)
+
+
+def _content(row: Any, event: str, *, is_of_whole: bool) -> Content:  # noqa: ANN401 - a database row
     has_ended = row.event not in ("start", "requeue")
     return Content(
         id=row.id,
-        event=row.event,
+        event=event,
         job=row.array_job if is_of_whole else row.job,
         state=row.state,
         at=row.at,

@@ -104,12 +104,14 @@ SLURM = JobPlace(
 
 def slurm(place=SLURM, **request):
     found = job_environment({}, JobRequest(command=["train.sh"], slurm_env=True, **request), place)
-    return {name: value for name, value in found.items() if name.startswith("SLURM_")}
+    return {name: value for name, value in found.items() if name.startswith("SLURM")}
 
 
 def test_slurms_variables_are_those_of_the_job():
     assert slurm(cwd="/w") == {
         "SLURM_JOB_ID": "17", "SLURM_JOBID": "17", "SLURM_JOB_NAME": "train", "SLURM_JOB_NODELIST": "n[01-03]",
+        "SLURM_NODELIST": "n[01-03]", "SLURMD_NODENAME": "n01", "SLURM_LOCALID": "0", "SLURM_NPROCS": "3",
+        "SLURM_JOB_CPUS_PER_NODE": "4(x3)", "SLURM_TASKS_PER_NODE": "1(x3)",
         "SLURM_NNODES": "3", "SLURM_JOB_NUM_NODES": "3", "SLURM_NODEID": "0", "SLURM_PROCID": "0",
         "SLURM_NTASKS": "3", "SLURM_CPUS_PER_TASK": "4", "SLURM_CPUS_ON_NODE": "4", "SLURM_MEM_PER_NODE": "8192",
         "SLURM_JOB_PARTITION": "gpu.long", "SLURM_JOB_ACCOUNT": "physics", "SLURM_JOB_QOS": "high",
@@ -125,6 +127,8 @@ def test_the_submission_knows_the_tasks_but_not_the_jobs_number():
     env = {"SLURM_NTASKS": "12", "SLURM_CPUS_PER_TASK": "1", "SLURM_SUBMIT_HOST": "login", "SLURM_JOB_ID": "3"}
     found = slurm(env=env)
     assert [found[name] for name in env] == ["12", "1", "login", "17"]
+    assert found["SLURM_NPROCS"] == "12"
+    assert "SLURM_TASKS_PER_NODE" not in found, "how they are spread is not known"
 
 
 def test_amounts_that_a_job_does_not_have_are_left_out():
