@@ -180,7 +180,8 @@ async def test_a_notifier_that_was_away_notes_what_happened_meanwhile(broker, tm
             assert json.loads((await hook.got()).body)["job"] == first
         second = await stage.ends(notify={"on": ["end"], "to": [hook.url]})
         async with stage.notifier(broker):
-            assert json.loads((await hook.got()).body)["job"] == second
+            while (job := json.loads((await hook.got()).body)["job"]) != second:
+                assert job == first, "sent again, if the notifier ended before it had recorded that it was sent"
 
 
 async def test_what_the_stream_has_lost_is_found_in_the_records(broker, tmp_path):

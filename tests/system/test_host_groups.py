@@ -143,7 +143,7 @@ def test_a_member_on_the_head_may_use_what_the_group_may(site, code):
 
 def test_a_limit_of_a_group_holds_its_members_on_the_head(site):
     site.use("users")
-    large = {"queue": "root.small", "resources": {"vcore": 4}}
+    large = {"queue": "root.small", "resources": {"vcore": 4}, "account": "default"}
     assert (site.submit(MEMBER, **large), site.submit(OUTSIDER, **large)) == ("user_limit", None)
     site.use("none")
     assert site.submit(MEMBER, **large) is None

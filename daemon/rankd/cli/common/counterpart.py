@@ -14,6 +14,8 @@ COUNTERPARTS = {
     "sshare": "`rankd share`",
     "sdiag": "`rankd diag`",
     "sstat": "`rankd show JOB`",
+    "seff": "`rankd acct JOB`",
+    "logs": "the file that `rankd show JOB` names as stdout",
     "sreport": "`rankd acct` or `rankd share -a`",
     "sacctmgr": "edit accounts.yaml, then `rankd reload --admin`; `rankd share -a` shows the accounts",
     "scontrol": "`rankd hold`, `release`, `update`, `show`, `nodes`, `node drain` or `reload`",

@@ -190,6 +190,8 @@ def job_names(text: str) -> list[int | str]:
     for part in re.findall(_APART, text):
         if re.fullmatch(_TASKS, name := part.strip()):
             found.append(name)
+        elif "_" in part:
+            raise argparse.ArgumentTypeError(f"'{text}' is not a job id; write 17, 17-20, 17_3 or 17_[1-5,9]")
         else:
             found += job_ids(part)
     return found

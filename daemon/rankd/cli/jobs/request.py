@@ -119,7 +119,11 @@ def command_of(arguments: argparse.Namespace) -> list[str]:
     if arguments.wrap is not None and command:
         raise Refused("usage", "give a command or --wrap, not both", "command")
     if arguments.wrap is None and not command:
-        raise Refused("usage", "no command; write `rankd submit [option ...] -- COMMAND ...`", "command")
+        raise Refused(
+            "usage",
+            "no command and no script; write `rankd submit -- COMMAND ...`, `rankd submit SCRIPT`, or `-` to read it",
+            "command",
+        )
     return command or ["sh", "-c", arguments.wrap]
 
 

@@ -10,7 +10,7 @@ from rankd.cli.common.duration import shown_duration, shown_time
 from rankd.cli.common.freshness import Known
 from rankd.cli.common.instant import parse_time
 from rankd.cli.common.layout import Field, column_of
-from rankd.cli.common.option import add_asker, add_command, add_output, add_place, job_names
+from rankd.cli.common.option import add_asker, add_command, add_output, add_place, job_names, names
 from rankd.cli.common.record_source import open_source
 from rankd.cli.common.table import print_json, print_table, separated
 from rankd.cli.look.queue import add_filters, add_limit, job_filter, shown_nodes
@@ -34,13 +34,16 @@ def add_parser(subparsers: Subparsers) -> None:
     """Add ``acct``."""
     text = (
         "What jobs used that were in the system since midnight, or in a given time; of named jobs at any time."
-        " An array's line has the sums of its tasks."
+        " An array's line has the sums of its tasks among the lines."
     )
     parser = add_command(subparsers, "acct", run, text)
     parser.add_argument(
         "job", type=job_names, nargs="*", metavar="JOB", help="job ids, as for -j: 17, 17-20; tasks: 17_3, 17_[1-5,9]"
     )
     add_filters(parser)
+    parser.add_argument(
+        "-s", "--state", dest="states", type=names, metavar="STATES", help="the same as -t, as in sacct"
+    )
     parser.add_argument(
         "-S",
         "--starttime",

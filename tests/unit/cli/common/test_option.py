@@ -1,10 +1,11 @@
 """Values of options that commands share."""
 
 import argparse
+import re
 
 import pytest
 
-from rankd.cli.common.option import LARGEST_LIMIT, MOST_IDS, job_ids, key_value, limit, names, refuse_empty
+from rankd.cli.common.option import LARGEST_LIMIT, MOST_IDS, job_ids, job_names, key_value, limit, names, refuse_empty
 from rankd.core.errors import Refused
 
 
@@ -19,6 +20,14 @@ def test_ids_are_numbers_and_ranges(text, ids):
 def test_what_is_no_id_is_refused(text):
     with pytest.raises(argparse.ArgumentTypeError, match="is not a job id"):
         job_ids(text)
+
+
+@pytest.mark.parametrize("text", ["17_[1-5", "17_x", "17_*", "17_", "3,17_["])
+def test_a_name_of_tasks_that_is_none_is_shown_whole(text):
+    with pytest.raises(
+        argparse.ArgumentTypeError, match=r"^'" + re.escape(text) + r"' is not a job id; .* 17_\[1-5,9\]"
+    ):
+        job_names(text)
 
 
 @pytest.mark.parametrize(("text", "number"), [("1", 1), ("20", 20), ("9" * 30, LARGEST_LIMIT)])
