@@ -22,10 +22,10 @@ from doc_page import PAGES, ROOT, RUN_LANGUAGES, Block, Command, begins_otherwis
 from watch import PATIENCE_S
 
 from rankd.core.model.job import JobRequest
-from rankd.wire import configuration, message
+from rankd.wire import configuration, device, message
 
 BIN = Path(sys.executable).parent
-KINDS = vars(message) | vars(configuration) | {"JobRequest": JobRequest}
+KINDS = vars(message) | vars(configuration) | vars(device) | {"JobRequest": JobRequest}
 FOREGROUND = re.compile(r"^(?:\w+=\S* +)*(?:rankd (?:up|intake|prioritizer|scheduler|agent|watch)|nats-server) ?")
 LOOKS = re.compile(r"^(?:rankd (?!submit|cancel|hold|release|update|reload|class|node |up)|sqlite3|cat )")
 UNHELD = re.compile(r"(?<![\w.…])/(?=(?:var/lib|etc)/)")
