@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 WITHIN_S = 0.15
 """With the interpreter's start, this is 0.2 s."""
 MOST_DIGITS = 16
-"""A number of so many digits is no job."""
+"""A number with this many digits, or more, is not the id of a job."""
 MOST = 200
 """The most names that are offered, and the most jobs that are read."""
 BESIDE_LETTERS = frozenset("_.-")

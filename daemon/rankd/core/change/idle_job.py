@@ -7,7 +7,7 @@ import msgspec
 from rankd.core.model.setting import DeviceSettings
 
 FIRST_S = 600.0
-"""A job is never idle before it has run for so long: programs load their data first."""
+"""A job is never idle in these first seconds of its run: programs load their data then."""
 CAUSE = "idle"
 
 

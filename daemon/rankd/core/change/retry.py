@@ -25,7 +25,7 @@ from rankd.core.model.job import (
 
 
 class OldTasks(NamedTuple):
-    """The tasks of an array. ``span``: what they are told about it.
+    """The tasks of an array. ``span``: the numbers of the array that they learn.
 
     ``all``: every index. ``open``: those that have not ended. ``unfinished``: those that ended, but did not complete;
     it is empty if the retry does not ask for it. ``unmet``: those that wait by index for a task that has not completed.
@@ -63,7 +63,7 @@ class Wish(NamedTuple):
 
 
 class Again(NamedTuple):
-    """The request to submit, and the job that it repeats. ``span``: what the tasks of an array are told about it."""
+    """The request to submit, and the job that it repeats. ``span``: the array's numbers for its tasks."""
 
     request: JobRequest
     retry_of: int

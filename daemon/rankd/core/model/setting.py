@@ -214,7 +214,7 @@ class DeviceSettings(_Setting, frozen=True, kw_only=True):
 
     idle_notify_s: Annotated[float, Meta(ge=600)] | None = None
     """Seconds after which it is recorded that a job does not use its GPUs: all of them, on all its nodes, stayed under
-    1 % for so long. The event `device` of its first node names the job. Without it: never."""
+    1 % for this time. The event `device` of its first node names the job. Without it: never."""
     idle_cancel_s: Annotated[float, Meta(ge=600)] | None = None
     """Seconds after which such a job is ended, with the cause `idle`. Never in its first 10 minutes, and never for
     parts of a card (MIG), whose utilisation can't be read. Agents report every five minutes, so a job may run on for

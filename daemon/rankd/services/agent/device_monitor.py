@@ -111,7 +111,7 @@ class DeviceMonitor:
             self.on_news()
 
     def _faults(self) -> dict[str, str]:
-        """The errors that were not told yet. Each has its time, so the same error later is another one."""
+        """The errors that were not reported yet. Each has its time, so the same error later is another one."""
         found = {id_: seen.fault for id_, seen in self._seen.items() if seen.fault}
         return {id_: fault for id_, fault in found.items() if self._told_faults.get(id_) != fault}
 
@@ -145,7 +145,7 @@ class DeviceMonitor:
         del self._over[:-MOST_WAITING]
 
     def notes(self) -> list[DeviceNote]:
-        """The states and errors that were not told yet. :meth:`told` says that they were recorded."""
+        """The states and errors that were not reported yet. :meth:`told` says that they were recorded."""
         states, faults = changed(self._told, self._statuses), self._faults()
         return [
             _note(id_, self._statuses.get(id_, FINE), faults.get(id_, "")) for id_ in dict.fromkeys([*states, *faults])
@@ -157,7 +157,7 @@ class DeviceMonitor:
         self._told_faults |= {note.id: note.fault for note in notes if note.fault}
 
     def tell_again(self) -> None:
-        """The node was registered anew: all states have to be told. Errors are in the records."""
+        """The node was registered again: all states have to be reported. Errors are in the records."""
         self._told = {}
         self.on_news()
 

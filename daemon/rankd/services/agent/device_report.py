@@ -20,7 +20,7 @@ log = logging.getLogger("rankd.agent")
 
 LOOP = "reports about devices"
 EVERY_S = 300.0
-"""How often what jobs do is told, if nothing else is: five minutes, as each report costs the intake a write."""
+"""The pause between reports of what jobs do, if states don't change: each report costs the intake a write."""
 GATHER_S = 1.0
 """Changes within this time go into one message: a driver that is loaded again changes all cards one after another."""
 ASK_TIMEOUT_S = 10.0
@@ -28,7 +28,7 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0
 
 
 class DeviceReporter:
-    """One message at a time. What could not be told is told later, with what has changed meanwhile."""
+    """One message at a time. What could not be reported is sent later, with the changes of the meantime."""
 
     def __init__(self, bus: Bus, node: str, instance: str, monitor: DeviceMonitor) -> None:
         self._bus = bus

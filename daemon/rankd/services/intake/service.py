@@ -88,7 +88,7 @@ log = logging.getLogger("rankd.intake")
 ROLE = "intake"
 LONG_ROUND_S = 60.0
 SWITCH_S = 0.0005
-"""The interpreter's switch interval. Threads that read or decode for one user hold the answers of others up so long."""
+"""The interpreter's switch interval: the time for which a thread of one user can hold up the answers to others."""
 
 
 class IntakeOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -309,7 +309,7 @@ class Intake:
         self._admission = Admission(msgspec.structs.replace(tables, nodes=self._nodes))
 
     def _forget_admitted(self) -> None:
-        """Resolve the next jobs anew: their users are in other groups."""
+        """Resolve the next jobs again: their users are in other groups now."""
         self._admission = Admission(self._admission.tables)
 
     async def _keep_groups(self, groups: Mapping[str, tuple[str, ...]]) -> None:

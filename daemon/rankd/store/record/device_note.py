@@ -27,7 +27,7 @@ _OF = device_notes.c
 def note_devices(connection: Connection, node: str, notes: Sequence[DeviceNote], now: float) -> None:
     """Record what an agent sees of its node's devices. Notes about other devices have no effect.
 
-    One event names all changes, and lets the scheduler place jobs anew.
+    One event names all changes, and lets the scheduler try to place jobs again.
     """
     here = {device.id: device for device in _devices(connection, node)}
     known = notes_of(connection, node)
