@@ -18,6 +18,7 @@ from rankd.services.intake import service as intake
 from rankd.services.intake.diag_verb import diag_verb
 from rankd.services.intake.look_turns import LookTurns
 from rankd.services.intake.relay import Relay
+from rankd.services.intake.rests import Rests
 from rankd.services.prioritizer import service as prioritizer
 from rankd.services.runtime.statistic import spread
 from rankd.services.scheduler import service as scheduler
@@ -90,7 +91,7 @@ async def test_all_services_say_how_they_are_doing(broker, tmp_path):
 
 async def test_what_is_not_published_yet_is_the_relays_lag(broker, tmp_path):
     async with a_cluster(tmp_path, broker.url, roles=("intake",)) as cluster:
-        lookers = LookTurns(cluster.database, slots=1, per_user=1, waiting=1)
+        lookers = LookTurns(cluster.database, Rests(time.time), slots=1, per_user=1, waiting=1)
         show = diag_verb(lookers, cluster.bus, well, ConfigurationDiag, lambda: 0, time.time).handler
         await cluster.submit(builder.accepted(), builder.accepted(), at=NOW)
         said = await show(ROOT, b"{}")

@@ -17,13 +17,13 @@ from rankd.core.admission.submitter import Submitter
 from rankd.core.change.job_update import Task
 from rankd.core.model.priority_class import PriorityClass
 from rankd.services.intake.job_selection import MOST_DONE
-from rankd.store.engine.group_commit import MAX_GROUP
+from rankd.services.intake.job_verbs import AT_ONCE
 from rankd.store.record.catalog import admission_tables
 from rankd.store.record.job_update import judge, judge_again, write_update
 from rankd.wire.job_update import JobUpdate
 
 ADMIN = "rankd.v1.admin.root.job.update"
-MANY = 4 * MAX_GROUP
+MANY = 20 * AT_ONCE
 
 
 @pytest.fixture(autouse=True)
@@ -341,7 +341,7 @@ async def test_a_stop_in_the_middle_answers_and_what_was_done_stays(broker, tmp_
             await stage.until(lambda: stage.rows("SELECT 1 FROM jobs WHERE urgency = 3 LIMIT 1"))
         reply = await changing
         changed = stage.rows("SELECT count(*) FROM jobs WHERE urgency = 3")[0][0]
-        assert changed % MAX_GROUP == 0
+        assert changed % AT_ONCE == 0
         assert reply.status == 503
         assert f"{changed} jobs were changed before" in reply.body["message"]
     async with an_intake(broker, tmp_path) as stage:

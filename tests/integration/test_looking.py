@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import builder
@@ -19,6 +20,7 @@ from rankd.bus.connection import Bus
 from rankd.core.change import job_action
 from rankd.core.errors import Unavailable
 from rankd.services.intake.look_turns import LookTurns
+from rankd.services.intake.rests import Rests
 from rankd.store.engine.url import open_database
 from rankd.store.look import page
 from rankd.store.look.job_filter import count_jobs, job_ids
@@ -153,7 +155,7 @@ async def test_tables_come_in_pages_too(broker, tmp_path):
 
 async def test_users_take_turns_and_who_has_too_many_waiting_is_refused(tmp_path):
     async with open_database(tmp_path / "rankd.db", durable=False) as database:
-        lookers = LookTurns(database, slots=1, per_user=1, waiting=3)
+        lookers = LookTurns(database, Rests(time.time), slots=1, per_user=1, waiting=3)
         go_on, order = threading.Event(), list[str]()
 
         def query(name: str):
@@ -177,6 +179,31 @@ async def test_users_take_turns_and_who_has_too_many_waiting_is_refused(tmp_path
             await asyncio.wait(tasks)
         assert order == ["alice 0", "alice 1", "bob", "alice 2", "alice 3"]
         assert await lookers.look("alice", lambda _: 5) == 5
+
+
+async def test_beside_others_a_user_whose_requests_wait_rests_after_each(tmp_path):
+    async with open_database(tmp_path / "rankd.db", durable=False) as database:
+        order = list[str]()
+        lookers = LookTurns(database, Rests(time.time), slots=1, per_user=1, waiting=3)
+
+        def query(name: str, length_s: float = 0.0):
+            def work(_connection: object) -> None:
+                time.sleep(length_s)
+                order.append(name)
+
+            return work
+
+        for others, expected in (("bob", ["long", "bob", "short"]), ("alice", ["long", "short", "bob"])):
+            order.clear()
+            rests = lookers._rests = Rests(time.time)
+            rests.note(others)
+            async with asyncio.TaskGroup() as group:
+                first = group.create_task(lookers.look("alice", query("long", 0.5)))
+                await asyncio.sleep(0)
+                group.create_task(lookers.look("alice", query("short")))
+                await first
+                group.create_task(lookers.look("bob", query("bob")))
+            assert order == expected
 
 
 async def test_ids_are_counted_and_cut_from_the_newest_end(broker, tmp_path):

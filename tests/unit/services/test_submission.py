@@ -7,6 +7,7 @@ from builder import admission_tables
 
 from rankd.core.admission.admission_cache import Admission
 from rankd.core.admission.submitter import Submitter
+from rankd.services.intake.rests import Rests
 from rankd.services.intake.submission import AT_ONCE, read_beside_others, read_submission
 
 ALICE = Submitter("alice", privileged=False)
@@ -28,7 +29,7 @@ async def test_others_have_their_turn_while_a_batch_is_read():
 
     async with asyncio.TaskGroup() as group:
         group.create_task(other())
-        found = await read_beside_others(payload, ALICE, Admission(admission_tables()))
+        found = await read_beside_others(payload, ALICE, Admission(admission_tables()), Rests(lambda: 0.0))
         is_over = True
     assert turns >= 9
     assert found == read_submission(payload, ALICE, Admission(admission_tables()))

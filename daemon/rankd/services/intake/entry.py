@@ -10,15 +10,17 @@ from rankd.core.admission.submitter import Submitter
 from rankd.core.errors import Unavailable
 from rankd.services.intake.gateways import Gateways
 from rankd.services.intake.host_groups import HostGroupsOfUsers
+from rankd.services.intake.rests import Rests
 from rankd.wire.subject import HEAD, Asker, asker_of, is_claiming
 
 
 class Entry:
     """``configuration`` returns the one in force."""
 
-    def __init__(self, configuration: Callable[[], Configuration], groups: HostGroupsOfUsers) -> None:
+    def __init__(self, configuration: Callable[[], Configuration], groups: HostGroupsOfUsers, rests: Rests) -> None:
         self._configuration = configuration
         self._groups = groups
+        self._rests = rests
         self.gateways = Gateways(self._has_rights)
 
     async def enter(self, subject: str, verb: str) -> Submitter:
@@ -29,6 +31,7 @@ class Entry:
             Unavailable: ``user_database_silent``: whether the asker has more rights can't be known, and it matters.
         """
         asker, claims = asker_of(subject), is_claiming(subject)
+        self._rests.note(asker.user)
         if not asker.privileged:
             await self._learn_groups(asker, claims=claims)
         self.gateways.check(asker)

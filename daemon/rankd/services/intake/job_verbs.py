@@ -6,6 +6,7 @@ a filter are looked up first and again in each part: a job that no longer matche
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Protocol
@@ -31,6 +32,7 @@ from rankd.services.intake.job_selection import (
     read_selection,
     still_selected,
 )
+from rankd.services.intake.rests import Rests
 from rankd.services.runtime.clock import Clock
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.database import Database
@@ -53,7 +55,12 @@ from rankd.wire.message import Failed, JobCancel, JobFilter, JobSelection, Selec
 
 Descendants = Callable[[list[Target]], Awaitable[list[Target]]]
 Part = Callable[[list[Target]], Awaitable[SelectionReply]]
-"""Changes some of the jobs, at most :data:`MAX_GROUP`."""
+"""Changes some of the jobs, at most :data:`AT_ONCE`."""
+
+AT_ONCE = 50
+"""This many jobs are changed in a transaction. An update costs five times what an insertion costs there."""
+PER_CHANGE = MAX_GROUP // AT_ONCE
+"""The weight of a changed job."""
 
 
 class Admitting(Protocol):
@@ -96,12 +103,19 @@ class JobVerbs:
     """The four verbs."""
 
     def __init__(
-        self, database: Database, group: GroupCommit, admitting: Admitting, limits: Limits, clock: Clock
+        self,
+        database: Database,
+        group: GroupCommit,
+        admitting: Admitting,
+        limits: Limits,
+        rests: Rests,
+        clock: Clock,
     ) -> None:
         self._database = database
         self._group = group
         self._admitting = admitting
         self._limits = limits
+        self._rests = rests
         self._clock = clock
         self._is_stopping = False
 
@@ -150,10 +164,10 @@ class JobVerbs:
                 )
 
             async with self._moving(judgement) as judgement:
-                reply = await self._group.do(write, client=asker.user, weight=len(targets))
+                reply = await self._group.do(write, client=asker.user, weight=PER_CHANGE * len(targets))
             return _and_failed(reply, full)
 
-        reply = await self._in_parts(update, chosen, part)
+        reply = await self._in_parts(asker.user, update, chosen, part)
         self._admitting.learn()
         return reply
 
@@ -209,12 +223,12 @@ class JobVerbs:
                 if selection.dry_run:
                     return await self._database.read_in_thread(work)
                 if decide is cancel:  # what it splits off has ended
-                    return await self._group.do(work, client=asker.user, weight=weight_of(targets))
+                    return await self._group.do(work, client=asker.user, weight=PER_CHANGE * weight_of(targets))
                 async with self._splitting(targets, asker) as (targets, full):  # noqa: PLR1704 - `work` reads it
-                    reply = await self._group.do(work, client=asker.user, weight=weight_of(targets))
+                    reply = await self._group.do(work, client=asker.user, weight=PER_CHANGE * weight_of(targets))
                 return _and_failed(reply, full)
 
-            return await self._in_parts(selection, chosen, part, self._descendants(selection, asker))
+            return await self._in_parts(asker.user, selection, chosen, part, self._descendants(selection, asker))
 
         return handle
 
@@ -226,19 +240,24 @@ class JobVerbs:
         return lambda targets: self._database.read_in_thread(lambda c: descendants_of(c, targets, user))
 
     async def _in_parts(
-        self, selection: JobSelection, chosen: JobFilter | None, do: Part, descendants: Descendants | None = None
+        self, user: str, selection: JobSelection, chosen: JobFilter | None, do: Part, also: Descendants | None = None
     ) -> SelectionReply:
-        """Change all selected jobs. If the request names a single job and it can't be changed, raise that error."""
+        """Change all selected jobs. If the request names a single job and it can't be changed, raise that error.
+
+        ``also`` finds further jobs that are to be changed with the selected ones.
+        """
         (targets, failed), last = await self._select(selection, chosen)
-        if descendants is not None:
+        if also is not None:
             named = [one._replace(of_whole=True) for one in targets]  # if it has ended, the others are meant
-            targets = list(dict.fromkeys([*named, *await descendants(targets)]))
+            targets = list(dict.fromkeys([*named, *await also(targets)]))
         done: list[int] = []
-        for start in range(0, len(targets), MAX_GROUP):
+        loop = asyncio.get_running_loop()
+        for start in range(0, len(targets), AT_ONCE):
+            began = loop.time()
             try:
                 if self._is_stopping and start:
                     raise Unavailable("stopping", "the service is stopping")
-                reply = await do(targets[start : start + MAX_GROUP])
+                reply = await do(targets[start : start + AT_ONCE])
             except RankdError as error:
                 if not done:
                     raise
@@ -246,6 +265,8 @@ class JobVerbs:
                 raise Unavailable(error.code, message) from error
             done += reply.done
             failed += reply.failed
+            if start + AT_ONCE < len(targets):
+                await self._rests.rest(user, loop.time() - began)
         if selection.id is not None and failed:
             raise Refused(failed[0].code, failed[0].message, "id", STATUS.get(failed[0].code, 400))
         return fitting_reply(done, failed, last)
@@ -295,7 +316,9 @@ class JobVerbs:
         others = [one for one in targets if one not in set(own)]
         now, user = self._clock(), task.asker.user
         async with self._splitting(own, task.asker) as (own, full):
-            split = await self._group.do(lambda c: split_targets(c, own, user, now), client=user, weight=weight_of(own))
+            split = await self._group.do(
+                lambda c: split_targets(c, own, user, now), client=user, weight=PER_CHANGE * weight_of(own)
+            )
         return Targets(others + [Target(job) for job in split], full)
 
 

@@ -2,7 +2,8 @@
 
 They have their own threads and database connections, so that health and changes never wait for them. A few requests of
 each user are answered at a time. The others wait, and users take turns. A request beyond the limit of waiting ones is
-refused at once, with an error that asks its sender to wait.
+refused at once, with an error that asks its sender to wait. If others ask, too, a user whose requests wait rests after
+each one (:mod:`.rests`).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from rankd.core.errors import Unavailable
+from rankd.services.intake.rests import Rests
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.database import Database
 
@@ -22,8 +24,9 @@ T = TypeVar("T")
 class LookTurns:
     """``slots`` requests at a time, at most ``per_user`` of one user; at most ``waiting`` of each user wait."""
 
-    def __init__(self, database: Database, *, slots: int, per_user: int, waiting: int) -> None:
+    def __init__(self, database: Database, rests: Rests, *, slots: int, per_user: int, waiting: int) -> None:
         self._database = database
+        self._rests = rests
         self._free = slots
         self._per_user = per_user
         self._most_waiting = waiting
@@ -39,10 +42,18 @@ class LookTurns:
             Unavailable: ``too_many_requests``: this user already has the most requests that may wait.
         """
         await self._begin(user)
+        loop = asyncio.get_running_loop()
+        began = loop.time()
         try:
             return await self._database.look(query)
         finally:
-            self._end(user)
+            rest_s = self._rests.after(user, loop.time() - began) if user in self._waiting else 0.0
+            self._free += 1
+            if rest_s:
+                loop.call_later(rest_s, self._end, user)
+                self._next()
+            else:
+                self._end(user)
 
     async def _begin(self, user: str) -> None:
         if self._free and self._running[user] < self._per_user and not self._waiting:
@@ -60,6 +71,7 @@ class LookTurns:
             await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():
+                self._free += 1
                 self._end(user)
             raise
 
@@ -68,7 +80,6 @@ class LookTurns:
         self._running[user] += 1
 
     def _end(self, user: str) -> None:
-        self._free += 1
         self._running[user] -= 1
         if not self._running[user]:
             del self._running[user]

@@ -21,6 +21,7 @@ from rankd.core.admission.privacy import (
 from rankd.core.admission.submitter import Submitter
 from rankd.core.model.array import parse_name
 from rankd.services.intake.look_turns import LookTurns
+from rankd.services.intake.rests import Rests
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.database import Database
 from rankd.store.engine.reading import Reader, Row
@@ -59,9 +60,9 @@ class LookVerbs:
     ``max_payload`` returns the broker's present limit in bytes.
     """
 
-    def __init__(self, database: Database, max_payload: Callable[[], int]) -> None:
-        self.lists = LookTurns(database, slots=2, per_user=1, waiting=20)
-        self.single = LookTurns(database, slots=2, per_user=1, waiting=1_000)
+    def __init__(self, database: Database, rests: Rests, max_payload: Callable[[], int]) -> None:
+        self.lists = LookTurns(database, rests, slots=2, per_user=1, waiting=20)
+        self.single = LookTurns(database, rests, slots=2, per_user=1, waiting=1_000)
         self._max_payload = max_payload
         self._path = database.path
 

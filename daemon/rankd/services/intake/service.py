@@ -53,6 +53,7 @@ from rankd.services.intake.node_verbs import node_verbs
 from rankd.services.intake.node_watch import NodeWatch
 from rankd.services.intake.relay import Relay
 from rankd.services.intake.reports import Reports
+from rankd.services.intake.rests import Rests
 from rankd.services.intake.retention_sweep import run_sweeps
 from rankd.services.intake.retired_stream import take_over
 from rankd.services.intake.retry_verb import retry_verb
@@ -174,11 +175,12 @@ class Intake:
         self.relay = Relay(database, bus, ROLE, clock, lambda: self.configuration.settings.privacy.jobs)
         self.group = GroupCommit(database, ROLE, self._after_commit, self._after_rollback)
         self.reports = Reports(database.path)
-        self.entry = Entry(lambda: self.configuration, self.host_groups)
+        self.rests = Rests(clock)
+        self.entry = Entry(lambda: self.configuration, self.host_groups, self.rests)
         self.runnable = RunnableUsers(lambda: self.configuration.settings.admission.submitters, self.users)
         self.limits = JobLimits(lambda: self.configuration.settings.admission, database)
         self._new_jobs = NewJobs(self.group, self.limits, self, clock)
-        self.jobs = JobVerbs(database, self.group, self, self.limits, clock)
+        self.jobs = JobVerbs(database, self.group, self, self.limits, self.rests, clock)
         self.nodes = NodeWatch(configuration.settings, database, bus, self.group, clock)
         self.nodes.on_types = self.learn_types
         self.deliveries = Deliveries(lambda: self.configuration.settings.node, database, bus, self.group, clock)
@@ -237,7 +239,7 @@ class Intake:
 
     def _verbs(self) -> list[Verb | IdempotentVerb]:
         classes = class_verbs(self.group, lambda: self.tables.classes, lambda: self.catalog.access, self._use_classes)
-        looks = LookVerbs(self.database, lambda: self.bus.client.max_payload)
+        looks = LookVerbs(self.database, self.rests, lambda: self.bus.client.max_payload)
         notifications = lambda: self.configuration.settings.notifications  # noqa: E731 - read at each request
         letters = DeadLetterVerbs(self.database, self.group, self.take, looks, notifications, self._clock).verbs()
         return [
@@ -364,9 +366,9 @@ class Intake:
     async def _read(self, payload: bytes, submitter: Submitter, message_id: str | None) -> Submission:
         """Read and admit a message, with the groups of the jobs' users."""
         await self.host_groups.need([submitter.user])
-        submission = await read_beside_others(payload, submitter, self._admission, message_id)
+        submission = await read_beside_others(payload, submitter, self._admission, self.rests, message_id)
         if submitter.privileged and await self.host_groups.need({job.user for job in submission.accepted}):
-            submission = await read_beside_others(payload, submitter, self._admission, message_id)
+            submission = await read_beside_others(payload, submitter, self._admission, self.rests, message_id)
         return submission
 
     async def _sweeps(self) -> None:

@@ -19,6 +19,7 @@ from rankd.core.errors import RankdError, Refused
 from rankd.core.model.index_set import IndexSet
 from rankd.core.model.job import BY_INDEX, AcceptedJob, JobRequest
 from rankd.core.model.secret import is_secret, without_secrets
+from rankd.services.intake.rests import Rests
 from rankd.wire.codec import decode_job, decode_submission, encode
 from rankd.wire.message import Accepted, BatchReply, Rejected
 from rankd.wire.submission import Submitted
@@ -60,7 +61,7 @@ def read_submission(
 
 
 async def read_beside_others(
-    payload: bytes, submitter: Submitter, admission: Admission, message_id: str | None = None
+    payload: bytes, submitter: Submitter, admission: Admission, rests: Rests, message_id: str | None = None
 ) -> Submission:
     """As :func:`read_submission`; after each part, other requests get a turn.
 
@@ -68,12 +69,14 @@ async def read_beside_others(
         Refused: as :func:`read_submission`.
     """
     parts = read_in_parts(payload, submitter, admission, message_id)
+    loop = asyncio.get_running_loop()
     while True:
+        began = loop.time()
         try:
             next(parts)
         except StopIteration as end:
             return cast(Submission, end.value)
-        await asyncio.sleep(0)
+        await rests.rest(submitter.user, loop.time() - began)
 
 
 def read_in_parts(
