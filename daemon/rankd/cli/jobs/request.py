@@ -10,6 +10,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from rankd.cli.common.duration import parse_duration
+from rankd.cli.jobs.generic_resource import GPU, generic_amounts
 from rankd.core.errors import Refused
 from rankd.core.model.secret import without_secrets
 
@@ -27,7 +28,6 @@ OF_ENCLOSING_JOB = ("SLURM_", "RANKD_ARRAY_")
 EXPORTED_ALL = "ALL"
 EXPORTED_NONE = "NONE"
 
-GPU = "gpu"
 _NODES = r"(?P<least>[0-9]+)(-(?P<most>[0-9]+))?"  # patterns are compiled at their first use: most jobs need none
 _MEMORY = r"(?P<amount>[0-9]+)\s*(?P<unit>[KMGTkmgt]?)(i?[Bb]?)"
 _CORES = r"[0-9]+(\.[0-9]+)?|[0-9]+m"
@@ -157,7 +157,7 @@ def _size(arguments: argparse.Namespace) -> Job:
         resources["memory"] = parse_memory(arguments.mem)
     elif arguments.mem_per_cpu is not None:
         resources["memory"] = _memory_of_cores(arguments.mem_per_cpu, 1 if cores is None else cores)
-    generic = _generic(arguments, most)
+    generic = generic_amounts(arguments, most, _tasks_on_node(arguments, most))
     if arguments.mem_per_gpu is not None:
         resources["memory"] = _memory_of_cores(arguments.mem_per_gpu, _gpus(generic, "mem_per_gpu"))
     if arguments.cpus_per_gpu is not None:
@@ -238,58 +238,6 @@ def _memory_of_cores(text: str, cores: float | str) -> int:
     from rankd.core.model.quantity import VCORE, parse_amount, parse_quantity
 
     return parse_quantity("memory", parse_memory(text)) * parse_amount(VCORE, cores) // 1000
-
-
-def _generic(arguments: argparse.Namespace, nodes: int) -> dict[str, int]:
-    """Other resources, per node."""
-    amounts = dict(parse_gres(item) for item in (arguments.gres or "").split(",") if item)
-    if arguments.gpus_per_node is not None:
-        amounts |= parse_gpus(arguments.gpus_per_node, "gpus_per_node")
-    if arguments.gpus_per_task is not None:
-        tasks = _tasks_on_node(arguments, nodes)
-        of_task = parse_gpus(arguments.gpus_per_task, "gpus_per_task")
-        amounts |= {kind: number * tasks for kind, number in of_task.items()}
-    if arguments.gpus is not None:
-        for kind, number in parse_gpus(arguments.gpus, "gpus").items():
-            if number % nodes:
-                message = f"{number} GPUs can't be shared evenly by {nodes} nodes; give --gpus-per-node"
-                raise Refused("usage", message, "gpus")
-            amounts[kind] = number // nodes
-    return amounts
-
-
-def parse_gpus(text: str, field: str) -> dict[str, int]:
-    """``2``: of any model. ``a100:2`` or ``a100:2,v100:1``: of these models.
-
-    >>> parse_gpus("2", "gpus"), parse_gpus("A100:2,v100:1", "gpus")
-    ({'gpu': 2}, {'gpu:a100': 2, 'gpu:v100': 1})
-    """
-    amounts: dict[str, int] = {}
-    for part in text.split(","):
-        model, colon, number = part.strip().rpartition(":")
-        if not (number.isascii() and number.isdecimal()) or bool(colon) != bool(model) or ":" in model:
-            raise Refused("usage", f"'{text}' is not a number of GPUs; write 2, or MODEL:2 such as a100:2", field)
-        kind = f"{GPU}:{model.lower()}" if model else GPU
-        amounts[kind] = amounts.get(kind, 0) + int(number)
-    return amounts
-
-
-def parse_gres(text: str) -> tuple[str, int]:
-    """``gpu``, ``gpu:2`` or ``gpu:a100:2``, per node.
-
-    >>> parse_gres("gpu:2"), parse_gres("gpu:a100:2")
-    (('gpu', 2), ('gpu:a100', 2))
-    """
-    name, *rest = text.removeprefix("gres/").split(":")
-    if name == GPU and len(rest) == 2 and rest[0] and rest[1].isdecimal():
-        return f"{GPU}:{rest[0].lower()}", int(rest[1])
-    if len(rest) > 1:
-        instead = f"{name}:{rest[-1]} and --constraint '{name}={rest[0]}'"
-        message = f"'{text}': types of a resource are labels of nodes; write {instead}"
-        raise Refused("usage", message, "gres")
-    if rest and not rest[0].isdecimal():
-        raise Refused("usage", f"'{text}': write NAME or NAME:COUNT, or gpu:MODEL:COUNT", "gres")
-    return name, int(rest[0]) if rest else 1
 
 
 def _times(arguments: argparse.Namespace, now: float) -> Job:

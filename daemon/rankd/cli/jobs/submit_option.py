@@ -74,7 +74,9 @@ def _add_size(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--gpus-per-node", metavar="N", help="GPUs per node, in the same form")
     group.add_argument("--gpus-per-task", metavar="N", help="GPUs per task, in the same form")
     group.add_argument("--cpus-per-gpu", type=int, metavar="N", help="cores per GPU, in place of -c")
-    group.add_argument("--gres", metavar="NAME:N,...", help="resources per node, such as gpu:2, gpu:a100:2, licence:2")
+    group.add_argument(
+        "--gres", metavar="NAME:N,...", help="resources per node, such as gpu:2, gpu:a100:2, licence:2; without :N, one"
+    )
     group.add_argument(
         "-C",
         "--constraint",

@@ -176,9 +176,10 @@ def fields(arguments: argparse.Namespace, now: float) -> dict[str, Any]:
 
 def _size(arguments: argparse.Namespace) -> dict[str, Any]:
     """The number of nodes, and the named amounts per node. An amount of 0 is removed."""
-    from rankd.cli.jobs.request import parse_cores, parse_gpus, parse_gres, parse_memory, parse_nodes
+    from rankd.cli.jobs.generic_resource import parse_all_gres, parse_gpus
+    from rankd.cli.jobs.request import parse_cores, parse_memory, parse_nodes
 
-    amounts: dict[str, Any] = dict(parse_gres(item) for item in names(arguments.gres or ""))
+    amounts: dict[str, Any] = dict(parse_all_gres(arguments.gres or ""))
     if arguments.cores is not None:
         amounts["vcore"] = parse_cores(arguments.cores)
     if arguments.mem is not None:

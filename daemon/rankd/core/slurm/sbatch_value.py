@@ -80,8 +80,8 @@ def gpus(text: str) -> str:
     """
     for part in text.split(","):
         model, colon, number = part.rpartition(":")
-        if not number.isdecimal() or bool(colon) != bool(model) or ":" in model:
-            raise ValueError(f"'{cut(text)}' is not a number of GPUs; write 2 or MODEL:2")
+        if not (number.isascii() and number.isdecimal()) or bool(colon) != bool(model) or ":" in model:
+            raise ValueError(f"'{cut(text)}' is not a number of GPUs; write 2, or MODEL:2 such as a100:2")
     return text
 
 

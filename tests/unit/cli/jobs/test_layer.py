@@ -23,6 +23,22 @@ def test_what_is_said_in_another_way_is_replaced():
     assert submitted("--urgency", "20", "train.sh", text="#!/bin/sh\n#SBATCH --nice\n")["urgency"] == 20
 
 
+@pytest.mark.parametrize(
+    ("line", "asked"),
+    [
+        ("--gres=gpu", {"gpu": 1}),
+        ("--gres=gpu:a100", {"gpu:a100": 1}),
+        ("--gres=gpu:a100:2,gpu:v100", {"gpu:a100": 2, "gpu:v100": 1}),
+        ("-G a100:2", {"gpu:a100": 2}),
+        ("--gpus a100:2", {"gpu:a100": 2}),
+        ("--gpus-per-node=2", {"gpu": 2}),
+        ("-n 1 --gpus-per-task=a100:2", {"gpu:a100": 2}),
+    ],
+)
+def test_gpus_in_lines_of_sbatch(line, asked):
+    assert submitted("train.sh", text=f"#!/bin/sh\n#SBATCH {line}\n")["resources"] == {"vcore": 1, **asked}
+
+
 def test_variables_count_for_commands_too(monkeypatch):
     monkeypatch.setenv("RANKD_SUBMIT_QOS", "high")
     monkeypatch.setenv("RANKD_SUBMIT_HOLD", "yes")
@@ -61,6 +77,8 @@ def test_a_wrong_value_of_a_variable_names_it(monkeypatch, name, value):
         ("#SBATCH --tiem=5", "line 2: #SBATCH: sbatch has no option --tiem"),
         ("#SBATCH --mem=lots", "train.sh line 2: 'lots' is not an amount of memory"),
         ("#SBATCH -n few", "line 2: .*invalid int value"),
+        ("#SBATCH --gres=gpu:a100:", "train.sh line 2: .*write gpu, gpu:2, gpu:a100 or gpu:a100:2"),
+        ("#SBATCH --gpus=a100", "line 2: .*write 2, or MODEL:2 such as a100:2"),
         ("#SBATCH --gres=fpga:u250:4", "train.sh line 2: .*types of a resource are labels"),
         ("#SBATCH -d afterok:1?afterok:2", "train.sh line 2: .*alternatives"),
         ("#SBATCH -b whenever", "train.sh line 2: 'whenever' is not a time"),

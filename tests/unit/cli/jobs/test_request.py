@@ -3,7 +3,7 @@ import argparse
 import msgspec
 import pytest
 
-from rankd.cli.jobs.request import job_of, parse_gpus, parse_gres, parse_memory
+from rankd.cli.jobs.request import job_of, parse_memory
 from rankd.cli.jobs.submit import jobs_of, with_keys
 from rankd.cli.main import _parser
 from rankd.core.errors import Refused
@@ -64,6 +64,12 @@ def test_words_go_where_they_belong():
         ("-G a100:2,v100:4 -N 2", {"nodes": 2, "resources": {"vcore": 1, "gpu:a100": 1, "gpu:v100": 2}}),
         ("--gres gpu:a100:2", {"resources": {"vcore": 1, "gpu:a100": 2}}),
         ("--gpus-per-node v100:1 --cpus-per-gpu 4", {"resources": {"vcore": 4, "gpu:v100": 1}}),
+        ("--gres=gpu:a100", {"resources": {"vcore": 1, "gpu:a100": 1}}),
+        ("--gres=gpu", {"resources": {"vcore": 1, "gpu": 1}}),
+        ("--gres=gpu:a100,gpu:v100:2", {"resources": {"vcore": 1, "gpu:a100": 1, "gpu:v100": 2}}),
+        ("--gres none", {}),
+        ("--gpus-per-task 2", {"resources": {"vcore": 1, "gpu": 2}}),
+        ("-n 1 --gpus-per-task a100:2", {"resources": {"vcore": 1, "gpu:a100": 2}}),
         ("--gpus-per-node 4 -N 2", {"nodes": 2, "resources": {"vcore": 1, "gpu": 4}}),
         ("-N 2 --ntasks-per-node 4 -c 2", {"nodes": 2, "resources": {"vcore": 8}}),
         ("-n 10 --ntasks-per-node 4", {"nodes": 3, "resources": {"vcore": 4}}),
@@ -123,7 +129,7 @@ def test_only_what_is_exported_leaves_the_environment(flags, env):
         ("-n 2 -c 500m -- true", "whole cores"),
         ("--mem lots -- true", "amount of memory"),
         ("-N 2 -G 3 -- true", "evenly"),
-        ("--gres gpu:x -- true", "NAME:COUNT"),
+        ("--gres gpu:-1 -- true", "NAME:COUNT"),
         ("--urgency 32 -- true", "not an urgency"),
         ("-d afterok -- true", "not a dependency"),
         ("-d afterok:1?afterok:2 -- true", "alternatives"),
@@ -141,19 +147,6 @@ def test_what_can_not_be_read_is_refused_as_usage(line, message):
     with pytest.raises(Refused, match=message) as caught:
         job(line)
     assert caught.value.code == "usage"
-
-
-def test_types_of_resources_other_than_gpus_are_said_to_be_labels():
-    with pytest.raises(Refused, match="fpga:2 and --constraint 'fpga=u250'"):
-        parse_gres("fpga:u250:2")
-
-
-def test_models_of_gpus_are_asked_for_by_name():
-    assert parse_gres("gres/gpu:A100:2") == ("gpu:a100", 2)
-    assert parse_gpus("a100:2,v100:1", "gpus") == {"gpu:a100": 2, "gpu:v100": 1}
-    for text in ("x", "a100:", ":2", "a:b:2", "", "-1"):
-        with pytest.raises(Refused, match="not a number of GPUs"):
-            parse_gpus(text, "gpus")
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,8 @@ def test_what_is_harmless_has_no_effect_and_is_told(line):
     ("line", "option"),
     [("-F nodes.txt", "nodefile"), ("--signal=B:USR1@60", "signal"), ("--reservation=r", "reservation"),
      ("-L matlab:1", "licenses"), ("--exclusive=user", "exclusive"), ("--open-mode=append", "open-mode"),
-     ("-G a100:b:2", "gpus"), ("--wrap=true", "wrap"), ("-t soon", "time"), ("--mail-type=SOON", "mail-type")],
+     ("-G a100:b:2", "gpus"), ("-G ²", "gpus"), ("--wrap=true", "wrap"), ("-t soon", "time"),
+     ("--mail-type=SOON", "mail-type")],
 )  # fmt: skip
 def test_what_has_no_equivalent_is_refused_by_its_name_and_the_rest_stays(line, option):
     words, _, [refused] = translate(["-J", "x", *line.split()])
