@@ -166,6 +166,19 @@ async def test_a_job_is_idle_if_all_its_devices_are(store):
     assert row["state"] == "failed"
     [event] = [row for row in await store.rows("job_event") if row["job_id"] == one and row["event"] == "fail"]
     assert event["cause"] == "idle"
+    [notice] = [row for row in await store.rows("job_event") if row["job_id"] == one and row["event"] == "idle"]
+    assert (notice["state"], notice["actor"]) == ("running", "rankd")
+    assert notice["cause"] == "its GPUs were not used for 7300 s; it is ended after 7200 s"
+
+
+async def test_a_device_that_is_reported_idle_for_longer_than_the_time_that_passed_is_not_believed(store):
+    [one, _] = await two_jobs(store)
+    await placed(store, one, ("g0",))
+    [allocation] = [row["id"] for row in await store.rows("allocation")]
+    for number, idle_s in enumerate((500.0, 4000.0, 0.0, 4000.0)):
+        await store.write(add_uses, "n1", [use(allocation, idle_s=idle_s)], NOW + 10 * number)
+        believed = [500.0, 510.0, 0.0, 10.0][number]
+        assert [row["idle_s"] for row in await store.rows("job_device")] == [believed]
 
 
 @pytest.mark.parametrize("uses", [[("g0", 8000.0)], [("g0", 8000.0), ("g1", None)], [("g0", 8000.0), ("g1", 10.0)]])

@@ -150,11 +150,12 @@ class NotifyStage(Stage):
             yield task
 
 
-def configured(tmp_path: Path, **settings: object) -> Path:
+def configured(tmp_path: Path, tables: str = "", **settings: object) -> Path:
+    """``tables``: more tables of rankd.toml; ``settings``: those of the table ``notifications``."""
     directory = write_config(tmp_path / "config")
     text = "\n".join(f"{name} = {written(value)}" for name, value in settings.items())
     with (directory / "rankd.toml").open("a") as file:
-        file.write(f"\n[notifications]\n{text}\n")
+        file.write(f"\n{tables}\n[notifications]\n{text}\n")
     return directory
 
 

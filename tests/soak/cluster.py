@@ -18,6 +18,8 @@ from watch import appears
 BIN = Path(sys.executable).parent
 NODES = {"n1": 4, "n2": 4, "n3": 2}
 """Cores of each node."""
+DEVICES = {"n1": ["a100", "a100", "v100"], "n2": ["a100", "v100"]}
+"""Models of each node's made-up devices, by index."""
 
 SERVICES = ("intake", "prioritizer", "scheduler")
 STOP_PATIENCE_S = 30
@@ -37,6 +39,7 @@ qos = 5000
 half_life_s = 600
 [admission]
 unknown_association = "default"
+resource_types = ["memory", "gpu", "gpu:a100", "gpu:v100"]
 [scheduling]
 stale_after_s = 10
 [node]
@@ -117,12 +120,14 @@ class Cluster:
         self.directory = directory
         self.database = directory / "rankd.db"
         self.starts = directory / "starts.log"
+        self.clashes = directory / "clashes.log"
+        self.locks = directory / "locks"
         self.children: dict[str, Child] = {}
         self.links: dict[str, Link] = {}
         self.port = 0
 
     async def start(self) -> None:
-        self.directory.mkdir(parents=True, exist_ok=True)
+        self.locks.mkdir(parents=True, exist_ok=True)
         config = self.directory / "config"
         config.mkdir()
         (config / "rankd.toml").write_text(SETTINGS)
@@ -133,7 +138,8 @@ class Cluster:
             await self._start_child(service, [service, *options])
         for node, cores in NODES.items():
             options = ["--name", node, "--state", str(self.directory / node), "--no-limits", "--run-as", "agent"]
-            await self._start_child(node, ["agent", *options, "--resources", f"vcore={cores},memory=4Gi"])
+            offers = [f"--device=gpu:{model}:1" for model in DEVICES.get(node, ())]
+            await self._start_child(node, ["agent", *options, "--resources", f"vcore={cores},memory=4Gi", *offers])
         await self._link("client")
 
     async def _start_broker(self) -> None:

@@ -18,6 +18,7 @@ if __package__ in (None, ""):
 
 from soak import verdict
 from soak.cluster import NODES, Cluster
+from soak.device_verdict import given_devices, wrong_devices
 from soak.fault import Faults
 from soak.reload import Reloads
 from soak.workload import Workload
@@ -89,6 +90,7 @@ async def judge(cluster: Cluster, workload: Workload) -> list[str]:
         *verdict.wrong_ends(database),
         *verdict.double_starts(cluster.starts),
         *verdict.over_allocations(database),
+        *wrong_devices(database, cluster.starts, cluster.clashes),
         *verdict.torn_arrays(database),
         *verdict.early_starts(database),
         *verdict.wrong_usage(database),
@@ -107,6 +109,7 @@ def report(cluster: Cluster, workload: Workload, faults: Faults, times: dict[str
         "submitted": len(workload.accepted),
         "enqueued": len(workload.enqueued),
         "retried": len(workload.retried),
+        "with_devices": len(given_devices(cluster.database)),
         "jobs": {row["state"]: row["n"] for row in counted},
         "events": {row["event"]: row["n"] for row in events},
     }

@@ -23,6 +23,19 @@ ASK_PATIENCE_S = 3.0
 NOT_NOW = {"not_ended", "nothing_to_retry"}
 """What a user hears who retries a job that has not ended, or failed tasks where none did."""
 
+DEVICES = ({"gpu": 1}, {"gpu": 1}, {"gpu": 2}, {"gpu:a100": 1}, {"gpu:v100": 1}, {"gpu:a100": 1, "gpu:v100": 1})
+"""Each is on both nodes that have devices."""
+WITH_DEVICES = 0.3
+NOTE = """echo "$RANKD_ALLOCATION_ID $RANKD_NODE_RANK $RANKD_JOB_ID $RANKD_GPU_IDS|$CUDA_VISIBLE_DEVICES" >> {starts}
+lock=7
+for id in $(echo "$RANKD_GPU_IDS" | tr , ' '); do
+    eval "exec $lock>> {locks}/$id"
+    flock -n $lock || echo "allocation $RANKD_ALLOCATION_ID runs beside another one on $id" >> {clashes}
+    lock=$((lock + 1))
+done
+"""
+"""Each start writes a line before anything else, and locks its devices until its last process has ended."""
+
 LOST = (nats.errors.Error, nats.js.errors.Error, TimeoutError, OSError)
 
 
@@ -95,18 +108,20 @@ class Workload:
             self.refused.append(f"{key}: {answer}")
 
     def _job(self, key: str) -> dict[str, Any]:
-        """Each start writes a line before anything else."""
         kind, duration = self._random.random(), self._random.uniform(0, 1.5)
-        note = f'echo "$RANKD_ALLOCATION_ID $RANKD_NODE_RANK $RANKD_JOB_ID" >> {self._cluster.starts}'
+        cluster = self._cluster
+        note = NOTE.format(starts=cluster.starts, locks=cluster.locks, clashes=cluster.clashes)
         ending = "exit 3" if kind < 0.05 else "exit 0"
         job: dict[str, Any] = {
-            "command": ["sh", "-c", f"{note}; sleep {duration:.2f}; {ending}"],
+            "command": ["sh", "-c", f"{note}sleep {duration:.2f}; {ending}"],
             "key": key,
             "resources": {"vcore": self._random.choice([1, 1, 1, 2])},
-            "cwd": str(self._cluster.directory),
+            "cwd": str(cluster.directory),
             "stdout": "/dev/null",
             "stderr": "/dev/null",
         }
+        if self._random.random() < WITH_DEVICES:
+            job["resources"] |= self._random.choice(DEVICES)
         if kind >= 0.9:
             job["array"] = self._random.choice(["0-4", "1-9:2%2", "3,5-6"])
         if self._random.random() < 0.25:
@@ -114,7 +129,7 @@ class Workload:
         if 0.05 <= kind < 0.12:
             job["nodes"] = 2
         elif 0.12 <= kind < 0.17:
-            job |= {"time_limit_s": 0.5, "command": ["sh", "-c", f"{note}; exec sleep 30"]}
+            job |= {"time_limit_s": 0.5, "command": ["sh", "-c", f"{note}exec sleep 30"]}
         return job
 
     def _waiting(self) -> dict[str, Any]:

@@ -28,3 +28,4 @@ def test_a_workload_under_faults_loses_nothing_and_starts_nothing_twice(tmp_path
     assert report["faults"] > 30
     assert report["reloads"]["taken"] > 0
     assert report["retried"] > 0
+    assert report["with_devices"] > 10

@@ -173,8 +173,8 @@ def _add_notifications(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--notify",
         metavar="LIST",
-        help="notify when the job does this: start, end, fail, timeout, requeue, all; tasks: of an array, each task"
-        " notifies, in place of the whole; none: of nothing",
+        help="notify when the job does this: start, end, fail, timeout, requeue, idle (it does not use its GPUs), all;"
+        " tasks: of an array, each task notifies, in place of the whole; none: of nothing",
     )
     group.add_argument(
         "--notify-to",

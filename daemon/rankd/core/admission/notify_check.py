@@ -24,9 +24,9 @@ def check_notify(notify: Notify, user: str, settings: NotificationSettings, *, i
     if len(notify.on) > MOST_KINDS or len(notify.to) > MOST_TARGETS:
         raise _bad(f"it has {len(notify.on)} events and {len(notify.to)} targets; give at most {MOST_TARGETS} targets")
     if not wanted & ~Wanted.TASKS:
-        raise _bad("it names no event; write start, end, fail, timeout, requeue or all")
+        raise _bad("it names no event; write start, end, fail, timeout, requeue, idle or all")
     if is_array and not wanted & (Wanted.TASKS | OF_WHOLE_ARRAYS):
-        raise _bad("an array as a whole has no timeout and is not queued again; add tasks, fail or end")
+        raise _bad("an array as a whole has no timeout and no GPUs, and is not queued again; add tasks, fail or end")
     if not settings.allow:
         message = "this site sends no notifications (notifications.allow is empty); leave notify out"
         raise Refused("notification_not_allowed", message, FIELD, status=403)

@@ -27,7 +27,7 @@ def counts_of(changes: Sequence[Change], arrays: Mapping[int, int]) -> dict[int,
         added = sums.setdefault(array, Counter())
         if change.event is Event.ALLOCATE:
             added["n_active"] += 1
-        elif change.state in ACTIVE_STATES and change.event is not Event.START:
+        elif change.state in ACTIVE_STATES and change.event not in (Event.START, Event.IDLE):
             added["n_active"] -= 1
         if change.event in _ENDS:
             added["n_open"] -= 1

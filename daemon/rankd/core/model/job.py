@@ -47,7 +47,8 @@ class Event(StrEnum):
 
     ``SPLIT``: tasks of an array get records of their own; it is an event of the array and the first one of each task.
     ``RUN_OUT``: the same, with the array's last pending task. ``MATCH``: tasks of an array that waits by index may
-    start, or are cancelled, because their counterparts have ended.
+    start, or are cancelled, because their counterparts have ended. ``IDLE``: a running job has not used its GPUs for
+    ``devices.idle_notify_s``; it goes on.
     """
 
     SUBMIT = "submit"
@@ -67,6 +68,7 @@ class Event(StrEnum):
     SPLIT = "split"
     RUN_OUT = "run_out"
     MATCH = "match"
+    IDLE = "idle"
 
 
 _WAITING = (Event.HOLD, Event.RELEASE, Event.UPDATE, Event.ELIGIBLE, Event.SPLIT, Event.MATCH)
@@ -90,6 +92,7 @@ TRANSITIONS: Mapping[tuple[State | None, Event], State] = MappingProxyType(
         (State.ALLOCATED, Event.START): State.RUNNING,
         **{(State.ALLOCATED, event): state for event, state in _ENDS.items()},
         (State.ALLOCATED, Event.TAKE_BACK): State.PENDING,
+        (State.RUNNING, Event.IDLE): State.RUNNING,
         **{(State.RUNNING, event): state for event, state in _ENDS.items()},
     }
 )

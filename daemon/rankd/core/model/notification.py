@@ -9,7 +9,7 @@ from typing import Literal
 
 import msgspec
 
-Kind = Literal["start", "end", "fail", "timeout", "requeue", "all", "tasks"]
+Kind = Literal["start", "end", "fail", "timeout", "requeue", "idle", "all", "tasks"]
 
 
 class Notify(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -31,9 +31,10 @@ class Wanted(IntFlag):
     TIMEOUT = 8
     REQUEUE = 16
     TASKS = 32
+    IDLE = 64
 
 
-ALL = Wanted.START | Wanted.END | Wanted.FAIL | Wanted.TIMEOUT | Wanted.REQUEUE
+ALL = Wanted.START | Wanted.END | Wanted.FAIL | Wanted.TIMEOUT | Wanted.REQUEUE | Wanted.IDLE
 OF_WHOLE_ARRAYS = Wanted.START | Wanted.END | Wanted.FAIL
 """What can happen to an array as a whole."""
 
@@ -44,6 +45,7 @@ _WANTED: Mapping[Kind, Wanted] = MappingProxyType(
         "fail": Wanted.FAIL,
         "timeout": Wanted.TIMEOUT,
         "requeue": Wanted.REQUEUE,
+        "idle": Wanted.IDLE,
         "all": ALL,
         "tasks": Wanted.TASKS,
     }
@@ -71,6 +73,7 @@ _OF_EVENT: Mapping[str, Wanted] = MappingProxyType(
         "lose_node": Wanted.END | Wanted.FAIL,
         "time_out": Wanted.END | Wanted.FAIL | Wanted.TIMEOUT,
         "requeue": Wanted.REQUEUE,
+        "idle": Wanted.IDLE,
     }
 )
 

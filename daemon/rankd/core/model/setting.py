@@ -213,8 +213,8 @@ class DeviceSettings(_Setting, frozen=True, kw_only=True):
     """What happens to jobs that don't use their GPUs."""
 
     idle_notify_s: Annotated[float, Meta(ge=600)] | None = None
-    """Seconds after which it is recorded that a job does not use its GPUs: all of them, on all its nodes, stayed under
-    1 % for this time. The event `device` of its first node names the job. Without it: never."""
+    """Seconds after which a job's user is notified that it does not use its GPUs: all of them, on all its nodes, stayed
+    under 1 % for this time. The job has the event `idle`, and its first node the event `device`. Without it: never."""
     idle_cancel_s: Annotated[float, Meta(ge=600)] | None = None
     """Seconds after which such a job is ended, with the cause `idle`. Never in its first 10 minutes, and never for
     parts of a card (MIG), whose utilisation can't be read. Agents report every five minutes, so a job may run on for

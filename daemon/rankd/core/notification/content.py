@@ -23,6 +23,7 @@ _WORDS = {
     "cancel": "was cancelled",
     "lose_node": "lost its node",
     "requeue": "is queued again",
+    "idle": "does not use its GPUs",
 }
 
 

@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from sqlalchemy import select
 
+from rankd.core.change.idle_job import believable_s
 from rankd.core.model.device_report import DeviceUse
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.listed import values_of
 from rankd.store.engine.upsert import upsert
 from rankd.store.schema.table import allocation_devices, device_uses
 
+
+class _Before(NamedTuple):
+    """What was known of a job's use of a device."""
+
+    busy: float
+    samples: int
+    peak_bytes: int
+    idle_s: float | None
+    at: float | None
+
+
 _HELD, _OF = allocation_devices.c, device_uses.c
 _KEY = ("allocation_id", "node", "device")
-_NOTHING = (0.0, 0, 0)
+_NOTHING = _Before(0.0, 0, 0, None, None)
 
 
 def add_uses(connection: Connection, node: str, uses: Sequence[DeviceUse], now: float) -> list[int]:
@@ -34,26 +47,23 @@ def add_uses(connection: Connection, node: str, uses: Sequence[DeviceUse], now: 
     return sorted({use.allocation for use in uses if (use.allocation, use.id) not in known})
 
 
-def _before(
-    connection: Connection, node: str, asked: dict[str, list[int]]
-) -> dict[tuple[int, str], tuple[float, int, int]]:
-    query = select(_OF.allocation_id, _OF.device, _OF.busy, _OF.samples, _OF.peak_bytes).where(
+def _before(connection: Connection, node: str, asked: dict[str, list[int]]) -> dict[tuple[int, str], _Before]:
+    query = select(_OF.allocation_id, _OF.device, _OF.busy, _OF.samples, _OF.peak_bytes, _OF.idle_s, _OF.at).where(
         _OF.node == node, _OF.allocation_id.in_(values_of("ids"))
     )
     rows = connection.execute(query, asked)
-    return {(allocation, device): (busy, samples, peak) for allocation, device, busy, samples, peak in rows}
+    return {(allocation, device): _Before(*more) for allocation, device, *more in rows}
 
 
-def _added(node: str, use: DeviceUse, before: tuple[float, int, int], now: float) -> dict[str, object]:
-    busy, samples, peak = before
+def _added(node: str, use: DeviceUse, before: _Before, now: float) -> dict[str, object]:
     return {
         "allocation_id": use.allocation,
         "node": node,
         "device": use.id,
         "recent": use.recent,
-        "busy": busy + use.busy,
-        "samples": samples + use.samples,
-        "peak_bytes": max(peak, use.peak_bytes),
-        "idle_s": use.idle_s,
+        "busy": before.busy + use.busy,
+        "samples": before.samples + use.samples,
+        "peak_bytes": max(before.peak_bytes, use.peak_bytes),
+        "idle_s": believable_s(use.idle_s, before.idle_s, None if before.at is None else now - before.at),
         "at": now,
     }

@@ -7,11 +7,12 @@ from collections.abc import Collection, Sequence
 import msgspec
 from sqlalchemy import and_, func, select, update
 
-from rankd.core.change.idle_job import CAUSE, DeviceIdleness, is_to_be_ended, is_to_be_noted
+from rankd.core.change.idle_job import ACTOR, CAUSE, DeviceIdleness, idle_event, is_to_be_ended, is_to_be_noted
 from rankd.core.model.report import Report
 from rankd.core.model.setting import DeviceSettings
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.listed import values_of
+from rankd.store.record.job import apply_changes, read_states
 from rankd.store.record.node import record_node_event
 from rankd.store.schema.table import allocation_devices, allocations, device_uses
 
@@ -55,14 +56,21 @@ def end_idle(
         )
         for id_, job, node, started, idle_s in rows
     ]
-    for one in idle:
-        if is_to_be_noted(one, settings):
-            text = f"job {one.job} has not used its GPUs for {one.after_s:.0f} s"
-            record_node_event(connection, one.node, "device", now, "rankd", text)
+    _note(connection, [one for one in idle if is_to_be_noted(one, settings)], settings, now)
     over = [one for one in idle if is_to_be_ended(one, settings)]
     if over:
         connection.execute(_END, {"ids": [one.allocation for one in over]})
     return [one.job for one in over]
+
+
+def _note(connection: Connection, idle: Sequence[DeviceIdleness], settings: DeviceSettings, now: float) -> None:
+    """Record that these jobs are idle: for administrators at their nodes, and for their users, who may be notified."""
+    states = read_states(connection, [one.job for one in idle]) if idle else {}
+    for one in idle:
+        text = f"job {one.job} has not used its GPUs for {one.after_s:.0f} s"
+        record_node_event(connection, one.node, "device", now, ACTOR, text)
+    changes = [idle_event(one, states[one.job], settings) for one in idle if one.job in states]
+    apply_changes(connection, [change for change in changes if change], now)
 
 
 def with_cause(connection: Connection, reports: Sequence[tuple[str, Report]]) -> list[tuple[str, Report]]:

@@ -186,7 +186,7 @@ def _event(row: Any) -> str:  # noqa: ANN401 - a database row
 
 
 def _content(row: Any, event: str, *, is_of_whole: bool) -> Content:  # noqa: ANN401 - a database row
-    has_ended = row.event not in ("start", "requeue")
+    has_ended = row.event not in ("start", "requeue", "idle")
     return Content(
         id=row.id,
         event=event,

@@ -16,7 +16,8 @@ BOTH = Wanted.END | Wanted.TASKS
         (Wanted.FAIL, "fail time_out lose_node"),
         (Wanted.TIMEOUT, "time_out"),
         (Wanted.REQUEUE, "requeue"),
-        (ALL, "start complete fail time_out cancel lose_node requeue"),
+        (Wanted.IDLE, "idle"),
+        (ALL, "start complete fail time_out cancel lose_node requeue idle"),
         (Wanted.TASKS, ""),
     ],
 )
