@@ -17,7 +17,7 @@ from nats.aio.msg import Msg
 
 import rankd.wire.message as messages
 from rankd.bus.refusal import raise_if_refused
-from rankd.cli.common.instant import parse_time
+from rankd.client.instant import parse_time
 from rankd.config.accounts import read_accounts
 from rankd.config.configuration import read_configuration
 from rankd.config.difference import differences

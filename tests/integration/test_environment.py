@@ -12,7 +12,7 @@ from integration.intake_stage import an_intake
 from integration.test_enqueued import enqueue, heard
 from sqlalchemy import create_engine
 
-from rankd.cli.jobs.request import exported
+from rankd.client.batch.request import exported
 from rankd.store.engine.driver import sqlite3
 from rankd.store.engine.url import open_database
 from rankd.store.schema.migration import shipped, upgrade

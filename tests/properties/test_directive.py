@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankd.cli.jobs.layer import merged, of_script, option_parser
+from rankd.client.batch.layer import merged, of_script, option_parser
 from rankd.core.errors import Refused
 from rankd.core.slurm.sbatch_option import OPTIONS, translate
 from rankd.core.submission.directive import read_directives, split_words
@@ -51,10 +51,11 @@ def test_reading_raises_nothing_but_an_error_with_a_line(script):
 
 @given(scripts, st.booleans())
 def test_so_does_turning_them_into_options(script, ignores):
-    found = told(lambda: of_script(script, "x", PARSER, ignores=ignores))
+    found = told(lambda: of_script(script, "x", PARSER, lambda _: None, ignores=ignores))
     if found is None:
         return
-    where = merged(argparse.Namespace(**vars(OPEN)), found[0])
+    assert all((error.code, error.message[:5]) == ("bad_directive", "line ") for error in found.problems)
+    where = merged(argparse.Namespace(**vars(OPEN)), found.layers)
     assert all(place.startswith("x line ") for place in where.values())
 
 

@@ -93,6 +93,15 @@ def test_a_script_from_standard_input_gets_the_environment_and_no_credentials(si
     assert site.show(number(done.out))["name"] == "stdin"
 
 
+def test_a_job_may_extend_its_output_file(site):
+    text = "#!/bin/sh\n#SBATCH -W -o kept --open-mode=append\necho again\n"
+    for _ in range(2):
+        site.submit("-", stdin=text)
+    assert (site.here / "kept").read_text() == "again\nagain\n"
+    site.submit("--open-mode", "truncate", "-", stdin=text)
+    assert (site.here / "kept").read_text() == "again\n"
+
+
 def test_its_status_is_the_jobs_and_only_its_owner_and_administrators_see_it(site):
     text = "#!/bin/sh\n# a secret of the owner\nexit 7\n"
     done = site.submit("--wait", "-", stdin=text, status=7)
@@ -110,8 +119,8 @@ def test_its_status_is_the_jobs_and_only_its_owner_and_administrators_see_it(sit
 
 
 def test_what_is_not_a_script_is_refused_and_told_what_to_write(site):
-    assert "rankd submit -- sleep 5" in site.submit("sleep", "5", status=1).err
-    said = site.submit("-", stdin="#!/bin/sh\n\n#SBATCH -F n7\ntrue\n", status=1).err
+    assert "rankd submit -- sleep 5" in site.submit("sleep", "5", status=2).err
+    said = site.submit("-", stdin="#!/bin/sh\n\n#SBATCH -F n7\ntrue\n", status=2).err
     assert said.startswith("rankd: line 3: #SBATCH --nodefile: ")
     done = site.submit("--ignore-unknown", "--parsable", "-", stdin="#!/bin/sh\n#SBATCH -F n7\ntrue\n")
     assert int(done.out)

@@ -32,7 +32,7 @@ SLOW_FOR_ONE_JOB = SLOW | {
     "msgspec", "inspect", "typing_extensions", "dataclasses", "uuid", "platform", "decimal", "datetime",
     "shtab", "shutil", "tomllib", "logging", "subprocess", "importlib.metadata", "sqlite3", "pysqlite3",
     "rankd.core.model.job", "rankd.wire.message", "rankd.wire.codec", "rankd.wire.login", "rankd.store",
-    "rankd.identity.credentials", "rankd.cli.common.instant", "rankd.cli.common.table",
+    "rankd.identity.credentials", "rankd.client.instant", "rankd.cli.common.table",
 }  # fmt: skip
 """People submit in loops, so the submission of one job imports none of these."""
 SCRIPT = "#!/bin/sh\n#SBATCH -J name -n 2 --mem-per-cpu=100M\n#RANKD -t 10\ntrue\n"

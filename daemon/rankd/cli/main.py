@@ -34,8 +34,14 @@ UNWRITTEN = 4
 INTERRUPTED = 130
 BROKEN_PIPE = 141
 
-BAD_DOCUMENT = frozenset({"usage", "bad_request", "bad_field", "unknown_field", "missing_field", "bad_configuration"})
-"""Codes of errors in the form of a request, in contrast to requests that are not allowed."""
+BAD_DOCUMENT = frozenset(
+    {
+        *("usage", "bad_request", "bad_field", "unknown_field", "missing_field", "bad_configuration"),
+        *("bad_array", "bad_begin_at", "bad_constraints", "bad_directive", "bad_job_id", "bad_key", "bad_name"),
+        *("bad_notify", "bad_quantity", "bad_script", "bad_text", "bad_time_limit", "script_too_large"),
+    }
+)
+"""Codes of errors in the form of a request or of a value, in contrast to requests that are not allowed."""
 
 
 class Command(NamedTuple):
@@ -198,14 +204,6 @@ def _descending(argv: list[str]) -> list[str]:
     return joined
 
 
-_OURS = (
-    (r"invalid int value: (.*)", r"\1 is not a whole number"),
-    (r"invalid float value: (.*)", r"\1 is not a number"),
-    (r"^the following arguments are required: (.*)", r"\1 is missing"),
-)
-"""Messages of argparse, and ours in their place."""
-
-
 _ANY_WIDTH = 80
 """The columns of a help that is not printed."""
 
@@ -227,33 +225,44 @@ class _Parser(argparse.ArgumentParser):
         return super().format_help()
 
     def error(self, message: str) -> NoReturn:
-        for argparses, ours in _OURS:
-            message = re.sub(argparses, ours, message)
+        from rankd.client.option_text import in_plain_words
+
+        joined = re.search(r": ignored explicit argument '(.)", message)  # letters behind one, such as -Nel
+        message = self._unknown([f"-{joined[1]}"]) if joined is not None else in_plain_words(message)
+        if message.startswith("argument ") and (other := self._others_option()) is not None:
+            message = other  # its value was taken for something else, as in `rankd cancel -s TERM 17`
         self.exit(USAGE, printable(f"{self.prog}: {message}; `{self.prog} --help` shows the options") + "\n")
 
     def parse_known_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> tuple[argparse.Namespace, list[str]]:
         """Like argparse's, but unknown arguments are refused by the command's parser, not by that of ``rankd``."""
+        self._given = args or ()
         found, unknown = super().parse_known_args(args, namespace)
         if unknown:
             self.error(self._unknown(unknown))
         return found, unknown
 
-    def _unknown(self, words: list[str]) -> str:
-        """What is wrong with words that no option took."""
-        option = next((word.partition("=")[0] for word in words if word.startswith("-")), None)
-        if option is None:
-            return f"there is no place for '{words[0]}'"
-        if not option.startswith("--"):
-            return f"there is no option {option}"
-        from rankd.core.near_name import near_name
+    def _others_option(self) -> str | None:
+        """What is wrong with the first option of Slurm's command that this one does not have; None without one."""
+        from rankd.cli.common.slurm_option import slurms
 
-        known = [name[2:] for name in self._option_string_actions if name.startswith("--")]
-        near = min((name for name in known if name.startswith(option[2:])), key=len, default=None)
-        near = near or near_name(option[2:], known)
-        hint = f" (did you mean --{near}?)" if near is not None else ""
-        return f"there is no option {option}{hint}"
+        command = self.prog.partition(" ")[2]
+        options = (word for word in self._given if word.startswith("-"))
+        unknown = (word for word in options if word.partition("=")[0] not in self._option_string_actions)
+        return next((self._unknown([word]) for word in unknown if slurms(command, word) is not None), None)
+
+    def _unknown(self, words: list[str]) -> str:
+        """What is wrong with words that no option took. Options of Slurm's command get its equivalent."""
+        from rankd.client.option_text import unknown_words
+
+        option = next((word for word in words if word.startswith("-")), None)
+        if option is not None:
+            from rankd.cli.common.slurm_option import slurms
+
+            if (ours := slurms(self.prog.partition(" ")[2], option)) is not None:
+                return f"there is no option {option.partition('=')[0]}: {ours}"
+        return unknown_words(words, self._option_string_actions)
 
 
 def _parser(command: str) -> argparse.ArgumentParser:

@@ -51,6 +51,7 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     stderr: str | None
     stdin: str | None
     cwd: str | None
+    open_mode: str = "truncate"
     nodes: int
     min_nodes: int | None
     cores: float

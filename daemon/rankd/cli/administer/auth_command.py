@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from rankd.cli.administer import auth_check, auth_external, auth_invite, auth_user
 from rankd.cli.administer.site_access import make_known, open_site_in, owner_of, role_of_user, site_directory
-from rankd.cli.common.duration import parse_duration
 from rankd.cli.common.option import add_command, add_place, refuse_empty
 from rankd.cli.common.place import find
 from rankd.core.admission.node_check import check_node_name
 from rankd.core.errors import Refused, usable
+from rankd.core.submission.duration import parse_duration
 
 if TYPE_CHECKING:
     import argparse

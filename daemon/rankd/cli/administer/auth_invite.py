@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rankd.cli.administer.site_access import open_site_in, role_of_user, site_directory
-from rankd.cli.common.duration import parse_duration
 from rankd.cli.common.option import add_place, refuse_empty
 from rankd.cli.common.place import find
 from rankd.core.admission.node_check import check_node_name
 from rankd.core.errors import Refused, usable
+from rankd.core.submission.duration import parse_duration
 
 if TYPE_CHECKING:
     import argparse

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from rankd.cli.common.option import key_value
+from rankd.client.pair import key_value
 
 if TYPE_CHECKING:
     from rankd.services.agent.given_device import DeviceSpec

@@ -203,11 +203,3 @@ def job_name(text: str) -> int | str:
     if len(found) != 1:
         raise argparse.ArgumentTypeError(f"'{text}' is not one job; write 17 or 17_3")
     return found[0]
-
-
-def key_value(text: str) -> tuple[str, str]:
-    """``K=V`` as a pair."""
-    key, equals, value = text.partition("=")
-    if not equals or not key:
-        raise argparse.ArgumentTypeError(f"'{text}' is not of the form NAME=VALUE")
-    return key, value

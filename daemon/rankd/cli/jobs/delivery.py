@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     import msgspec
 
     from rankd.bus.connection import Bus
-    from rankd.cli.jobs.request import Job
     from rankd.client.asker import Asker
+    from rankd.client.batch.request import Job
     from rankd.client.channel import Channel
     from rankd.client.place import Place
     from rankd.wire.job_record import JobRecord

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from rankd.cli.jobs.delivered import Delivered
-    from rankd.cli.jobs.request import Job
+    from rankd.client.batch.request import Job
 
 NOT_ALLOWED = "notification_not_allowed"
 

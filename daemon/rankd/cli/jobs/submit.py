@@ -11,16 +11,15 @@ from typing import TYPE_CHECKING
 
 from rankd.cli.common.option import add_asker, add_command, add_place
 from rankd.cli.common.place import find
-from rankd.cli.jobs.request import Job, job_of, submission_variables, use_scripts_defaults
-from rankd.cli.jobs.submit_option import add_job_options
+from rankd.client.batch.fill import Filled, fill, job_or_errors
+from rankd.client.batch.option import add_job_options
+from rankd.client.batch.request import Job, submission_variables
 from rankd.client.key import with_keys
 from rankd.core.errors import Refused
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from rankd.cli.common.option import Subparsers
-    from rankd.cli.jobs.script import Script
+    from rankd.client.batch.script import Script
 
 RETRY_FOR_S = 30.0
 
@@ -81,7 +80,7 @@ def jobs_of(arguments: argparse.Namespace) -> list[Job]:
     """All requests, each with a key of its own. Fills in the options that variables and the script give."""
     environment = dict(os.environ)
     script = _script_of(arguments)
-    where = _fill(arguments, script, environment)
+    filled = _fill(arguments, script, environment)
     if arguments.count < 1:
         raise Refused("usage", f"--count {arguments.count}: submit at least one", "count")
     if arguments.file:
@@ -89,14 +88,7 @@ def jobs_of(arguments: argparse.Namespace) -> list[Job]:
             raise Refused("usage", "give --file or a command, not both", "file")
         jobs = read_jobs(arguments.file) * arguments.count
     else:
-        try:
-            job = job_of(arguments, environment, time.time(), script)
-        except Refused as error:
-            if not where:
-                raise
-            from rankd.cli.jobs.layer import blamed
-
-            raise blamed(error, where) from None
+        job = job_or_errors(arguments, environment, time.time(), script, filled)
         if arguments.chdir or script is not None or _is_local(arguments):
             job["cwd"] = str(Path(arguments.chdir or ".").absolute())
         if arguments.slurm_env:
@@ -113,33 +105,28 @@ def _script_of(arguments: argparse.Namespace) -> Script | None:
     for option in ("file", "wrap"):
         if getattr(arguments, option) is not None:
             raise Refused("usage", f"give --{option} or a script, not both; a command stands after --", option)
-    from rankd.cli.jobs.script import read_script
+    from rankd.client.batch.script import read_script
 
     return read_script(arguments.command)
 
 
-def _fill(arguments: argparse.Namespace, script: Script | None, environment: dict[str, str]) -> Mapping[str, str]:
-    """Fill in what the command line leaves open; returns where each of these values is from."""
-    where: Mapping[str, str] = {}
-    if script is not None or any(name.startswith("RANKD_SUBMIT_") for name in environment):
-        from rankd.cli.jobs.layer import merged, of_environment, of_script, option_parser
+def _fill(arguments: argparse.Namespace, script: Script | None, environment: dict[str, str]) -> Filled:
+    """Fill in what the command line leaves open, and warn of what has another effect than it seems."""
+    filled = fill(arguments, script, environment, _warn)
+    if script is not None:
+        from rankd.core.submission.step_command import remark, step_calls
 
-        parser = option_parser()
-        layers = of_environment(environment, parser)
-        ignores = arguments.ignore_unknown or any(layer.values.get("ignore_unknown") for layer in layers)
-        if script is not None:
-            directives, is_slurms = of_script(script.text, script.name, parser, ignores=ignores)
-            layers = [*directives, *layers]
-            arguments.slurm_env = arguments.slurm_env or is_slurms
-        is_explicit = arguments.notify is not None and not arguments.notify_if_allowed
-        where = merged(arguments, layers)
-        if is_explicit:  # what the command line asks for is not left out because of #SBATCH lines
-            arguments.notify_if_allowed = False
-        if script is not None:
-            use_scripts_defaults(arguments, is_slurms=is_slurms)
+        for call in step_calls(script.text):
+            _warn(remark(call))
     arguments.count = 1 if arguments.count is None else arguments.count
     arguments.retry_for = RETRY_FOR_S if arguments.retry_for is None else arguments.retry_for
-    return where
+    return filled
+
+
+def _warn(text: str) -> None:
+    from rankd.cli.common.screen import print_line
+
+    print_line(f"rankd: {text}", error=True)
 
 
 def _is_local(arguments: argparse.Namespace) -> bool:

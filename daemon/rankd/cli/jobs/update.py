@@ -6,8 +6,9 @@ import argparse
 import time
 from typing import TYPE_CHECKING, Any
 
-from rankd.cli.common.option import add_asker, add_command, add_place, job_names, key_value, names
+from rankd.cli.common.option import add_asker, add_command, add_place, job_names, names
 from rankd.cli.jobs.selection import act, add_report
+from rankd.client.pair import key_value
 from rankd.core.errors import Refused
 
 if TYPE_CHECKING:
@@ -159,7 +160,7 @@ def fields(arguments: argparse.Namespace, now: float) -> dict[str, Any]:
     Raises:
         Refused: ``usage``: a value that can't be read, or both of --fix-priority and --unfix.
     """
-    from rankd.cli.jobs.request import parse_urgency
+    from rankd.client.batch.request import parse_urgency
 
     if arguments.unfix and arguments.fix_priority is not None:
         raise Refused("usage", "give --fix-priority or --unfix, not both", "fix_priority")
@@ -176,8 +177,8 @@ def fields(arguments: argparse.Namespace, now: float) -> dict[str, Any]:
 
 def _size(arguments: argparse.Namespace) -> dict[str, Any]:
     """The number of nodes, and the named amounts per node. An amount of 0 is removed."""
-    from rankd.cli.jobs.generic_resource import parse_all_gres, parse_gpus
-    from rankd.cli.jobs.request import parse_cores, parse_memory, parse_nodes
+    from rankd.client.batch.generic_resource import parse_all_gres, parse_gpus
+    from rankd.client.batch.request import parse_cores, parse_memory, parse_nodes
 
     amounts: dict[str, Any] = dict(parse_all_gres(arguments.gres or ""))
     if arguments.cores is not None:
@@ -199,10 +200,10 @@ def _conditions(arguments: argparse.Namespace, now: float) -> dict[str, Any]:
     """Time limit, begin time and dependencies."""
     import msgspec
 
-    from rankd.cli.common.duration import parse_duration
-    from rankd.cli.common.instant import parse_time
-    from rankd.cli.jobs.request import parse_dependencies, parse_yes_or_no
+    from rankd.client.batch.request import parse_dependencies, parse_yes_or_no
+    from rankd.client.instant import parse_time
     from rankd.core.model.job import Dependency
+    from rankd.core.submission.duration import parse_duration
 
     given: dict[str, Any] = {}
     if arguments.time is not None:

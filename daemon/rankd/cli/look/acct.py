@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from rankd.cli.common.duration import shown_duration, shown_time
 from rankd.cli.common.freshness import Known
-from rankd.cli.common.instant import parse_time
 from rankd.cli.common.layout import Field, column_of
 from rankd.cli.common.option import add_asker, add_command, add_output, add_place, job_names, names
 from rankd.cli.common.record_source import open_source
 from rankd.cli.common.table import print_json, print_table, separated
 from rankd.cli.look.queue import add_filters, add_limit, job_filter, shown_nodes
+from rankd.client.instant import parse_time
 from rankd.core.errors import Refused
 from rankd.core.model.array import shown_name
 from rankd.core.model.nodelist import fold

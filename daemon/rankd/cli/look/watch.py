@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rankd.cli.common.duration import shown_time
-from rankd.cli.common.instant import parse_time
 from rankd.cli.common.option import add_asker, add_command, add_place, job_names, names
 from rankd.cli.common.place import find
 from rankd.cli.common.screen import print_line
+from rankd.client.instant import parse_time
 from rankd.wire.message import DeadLetter
 
 if TYPE_CHECKING:

@@ -6,10 +6,10 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rankd.cli.common.instant import parse_time
 from rankd.cli.common.option import add_command, add_output, add_place
 from rankd.cli.common.place import find
 from rankd.cli.common.table import Column, print_json, print_table
+from rankd.client.instant import parse_time
 from rankd.client.place import DATABASE_FILE, DEFAULT_DIRECTORY
 from rankd.core.errors import Refused, usable
 from rankd.store.engine.maintenance import limited_query, state_of

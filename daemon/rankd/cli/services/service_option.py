@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rankd.bus.address import without_secret
-from rankd.cli.common.option import add_command, add_tls, key_value
+from rankd.cli.common.option import add_command, add_tls
 from rankd.cli.services.process import Main, serve
+from rankd.client.pair import key_value
 from rankd.core.errors import Refused
 
 if TYPE_CHECKING:

@@ -175,6 +175,7 @@ class JobRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     stdin: str | None = None
     stdout: str | None = None
     stderr: str | None = None
+    open_mode: Literal["truncate", "append"] = "truncate"
     key: str | None = None
     comment: str | None = None
     held: bool = False

@@ -6,7 +6,7 @@ Source: sbatch(1) and getopt_long(3).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import NamedTuple
 
@@ -37,8 +37,16 @@ class Given(NamedTuple):
     value: str | None
 
 
-def read_options(words: Sequence[str], spellings: Mapping[str, Spelling]) -> Iterator[Given]:
+class UnknownOption(ValueError):
+    """sbatch has no such option."""
+
+
+def read_options(
+    words: Sequence[str], spellings: Mapping[str, Spelling], unknown: Callable[[UnknownOption], None]
+) -> Iterator[Given]:
     """The options of a line. ``spellings``: all options by their long names.
+
+    An option that sbatch does not have goes to ``unknown``. The words behind it that may be its value are left out.
 
     Raises:
         ValueError: a word is not an option, or a value is missing or too many.
@@ -47,12 +55,21 @@ def read_options(words: Sequence[str], spellings: Mapping[str, Spelling]) -> Ite
     rest = list(reversed(words))
     while rest:
         word = rest.pop()
-        if word.startswith("--") and len(word) > len("--"):
-            yield _long(word[2:], rest, spellings)
-        elif word.startswith("-") and word not in ("-", "--"):
-            yield from _short(word[1:], rest, letters)
-        else:
-            raise ValueError(f"'{cut(word)}' is not an option")
+        if not word.startswith("-") or word in ("-", "--"):
+            raise ValueError(_not_an_option(word))
+        try:
+            is_long = word.startswith("--")
+            yield from [_long(word[2:], rest, spellings)] if is_long else _short(word[1:], rest, letters)
+        except UnknownOption as error:
+            unknown(error)
+            while rest and not rest[-1].startswith("-"):
+                rest.pop()
+
+
+def _not_an_option(word: str) -> str:
+    if word in ("hetjob", "packjob"):
+        return f"'{word}': rankd has no jobs of several parts; submit a job for each part, or one with -N"
+    return f"'{cut(word)}' is not an option"
 
 
 def _long(text: str, rest: list[str], spellings: Mapping[str, Spelling]) -> Given:
@@ -69,7 +86,7 @@ def _short(text: str, rest: list[str], letters: Mapping[str, Spelling]) -> Itera
     while text:
         letter, text = text[0], text[1:]
         if letter not in letters:
-            raise ValueError(f"sbatch has no option -{cut(letter)}")
+            raise UnknownOption(f"sbatch has no option -{cut(letter)}")
         found = letters[letter]
         if found.takes is Takes.VALUE:
             yield Given(found.name, text or _next(f"-{letter}", rest))
@@ -93,4 +110,4 @@ def _named(name: str, spellings: Mapping[str, Spelling]) -> Spelling:
         raise ValueError(f"--{cut(name)} may mean --{', --'.join(sorted(fitting))}")
     similar = near_name(name, spellings)
     hint = f"; did you mean --{similar}?" if similar else ""
-    raise ValueError(f"sbatch has no option --{cut(name)}{hint}")
+    raise UnknownOption(f"sbatch has no option --{cut(name)}{hint}")

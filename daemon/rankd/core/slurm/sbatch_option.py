@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+from rankd.core.near_name import cut
 from rankd.core.slurm import sbatch_value as value_of
 from rankd.core.slurm.sbatch_line import Spelling, Takes, read_options
 
-PLACEMENT = "rankd places tasks and processors itself"
-STEPS = "rankd has no steps yet"
+STEPS = "rankd has no job steps yet"
 
 
 class Translated(NamedTuple):
@@ -82,14 +82,16 @@ def _exclusive(value: str) -> Translated:
 
 
 def _open_mode(value: str) -> Translated:
-    if value != "truncate":
-        raise ValueError("output files of one node are written anew; give a name with %j")
-    return Translated()
+    word = value.strip().lower()
+    mode = next((mode for mode in ("append", "truncate") if word and mode.startswith(word)), None)
+    if mode is None:
+        raise ValueError(f"'{cut(value)}' is not a way to open the output files; write append or truncate")
+    return Translated([f"--open-mode={mode}"])
 
 
 def _mail_type(value: str) -> Translated:
     events, unknown = value_of.mail_type(value)
-    remark = f"{', '.join(unknown)} are not events of rankd's" if unknown else ""
+    remark = f"rankd sends no notifications of {', '.join(unknown)}" if unknown else ""
     return Translated([f"--notify={events}", *_IF_ALLOWED] if events else (), remark)
 
 
@@ -144,85 +146,87 @@ _SAME: Mapping[Spelling, Meaning] = {
 }
 
 _IGNORED: Mapping[str, Sequence[Spelling]] = {
-    PLACEMENT: (
-        Spelling("contiguous", "", Takes.NOTHING),
-        Spelling("core-spec", "S"),
+    "rankd does not bind tasks, memory or GPUs to single processors": (
         Spelling("cores-per-socket"),
         Spelling("cpu-bind"),
-        Spelling("cpu-freq"),
         Spelling("distribution", "m"),
         Spelling("extra-node-info", "B"),
         Spelling("gpu-bind"),
-        Spelling("gpu-freq"),
         Spelling("gres-flags"),
         Spelling("hint"),
         Spelling("mem-bind"),
         Spelling("ntasks-per-core"),
         Spelling("ntasks-per-socket"),
-        Spelling("overcommit", "O", Takes.NOTHING),
-        Spelling("oversubscribe", "s", Takes.NOTHING),
-        Spelling("prefer"),
-        Spelling("segment"),
         Spelling("sockets-per-node"),
-        Spelling("spread-job", "", Takes.NOTHING),
-        Spelling("switches"),
-        Spelling("thread-spec"),
         Spelling("threads-per-core"),
         Spelling("tres-bind"),
+    ),
+    "rankd does not know this preference; -C and -w choose nodes": (
+        Spelling("contiguous", "", Takes.NOTHING),
+        Spelling("prefer"),
+        Spelling("segment"),
+        Spelling("spread-job", "", Takes.NOTHING),
+        Spelling("switches"),
         Spelling("use-min-nodes", "", Takes.NOTHING),
     ),
-    "the job keeps its whole --time": (Spelling("time-min"),),
-    "rankd does this, or does not need it": (
-        Spelling("acctg-freq"),
-        Spelling("batch"),
-        Spelling("get-user-env", "", Takes.MAYBE),
-        Spelling("ignore-pbs", "", Takes.NOTHING),
-        Spelling("no-kill", "k", Takes.MAYBE),
-        Spelling("power"),
-        Spelling("profile"),
-        Spelling("propagate", "", Takes.MAYBE),
-        Spelling("quiet", "Q", Takes.NOTHING),
-        Spelling("stepmgr", "", Takes.NOTHING),
-        Spelling("verbose", "v", Takes.NOTHING),
-        Spelling("wait-all-nodes"),
-        Spelling("wckey"),
+    "rankd does not change the clock frequency of processors": (Spelling("cpu-freq"), Spelling("gpu-freq")),
+    "rankd keeps no cores free for the system": (Spelling("core-spec", "S"), Spelling("thread-spec")),
+    "rankd gives each job the cores that it asks for; without --exclusive, jobs share nodes": (
+        Spelling("overcommit", "O", Takes.NOTHING),
+        Spelling("oversubscribe", "s", Takes.NOTHING),
     ),
+    "the time limit is always --time": (Spelling("time-min"),),
+    "rankd chooses how often it measures jobs": (Spelling("acctg-freq"),),
+    "a script runs on the first node of its job": (Spelling("batch"),),
+    "--export chooses the environment": (Spelling("get-user-env", "", Takes.MAYBE),),
+    "rankd never reads #PBS lines": (Spelling("ignore-pbs", "", Takes.NOTHING),),
+    "a job always ends when one of its nodes is lost, and is queued again unless --no-requeue is given": (
+        Spelling("no-kill", "k", Takes.MAYBE),
+    ),
+    "rankd does not switch nodes on or off": (Spelling("power"), Spelling("wait-all-nodes")),
+    "rankd records no profiles; `rankd show` and `rankd acct` have what a job used": (Spelling("profile"),),
+    "limits of your shell (ulimit) are not passed on": (Spelling("propagate", "", Takes.MAYBE),),
+    "it only changes what sbatch prints": (
+        Spelling("quiet", "Q", Takes.NOTHING),
+        Spelling("verbose", "v", Takes.NOTHING),
+    ),
+    STEPS: (Spelling("stepmgr", "", Takes.NOTHING), Spelling("oom-kill-step", "", Takes.MAYBE)),
+    "rankd has no workload keys; --comment keeps a text with the job": (Spelling("wckey"),),
 }
+"""Options that change nothing in rankd, by the reason."""
 
+_NO_BURST_BUFFER = "rankd has no burst buffers; copy the files in the script"
+_NO_CONTAINER = "rankd starts no containers; call apptainer or podman in the script"
 _MISSING: Mapping[str, Sequence[Spelling]] = {
-    "a file with a list of nodes is not read; write the list with --nodelist": (Spelling("nodefile", "F"),),
+    "rankd reads no file with names of nodes; write the names with --nodelist": (Spelling("nodefile", "F"),),
     "rankd has no reservations of nodes by name yet": (Spelling("reservation"),),
     "rankd sends no signal before the time limit; the job gets SIGTERM at its end, and SIGKILL after node.grace_s": (
         Spelling("signal"),
     ),
-    "licences of the whole site have no equivalent; nodes may offer them as a resource, for --gres": (
+    "rankd counts no licences of the whole site; nodes may offer them as a resource, for --gres": (
         Spelling("licenses", "L"),
     ),
-    "there is one cluster; --dir or --nats names another rankd": (Spelling("clusters", "M"),),
-    "a job has one description only": (Spelling("cluster-constraint"),),
-    "give the amounts of each node: -N, --ntasks-per-node, -c, --mem, --gpus-per-node": (
-        Spelling("gpus-per-socket"),
-        Spelling("mincpus"),
-        Spelling("ntasks-per-gpu"),
-        Spelling("tmp"),
-        Spelling("tres-per-task"),
+    "rankd has one cluster; `rankd submit --dir` or `--nats` chooses another rankd": (
+        Spelling("clusters", "M"),
+        Spelling("cluster-constraint"),
     ),
-    "administrators fix a job's priority with `rankd update`": (Spelling("priority"),),
-    "only --as, or the user who asks, says whose job it is": (Spelling("gid"), Spelling("uid")),
-    "name the variables with --export": (Spelling("export-file"),),
-    "the script itself is the job": (Spelling("wrap"),),
-    "it has no equivalent": (
-        Spelling("bb"),
-        Spelling("bbf"),
-        Spelling("container"),
-        Spelling("container-id"),
-        Spelling("deadline"),
-        Spelling("delay-boot"),
-        Spelling("mcs-label"),
-        Spelling("network"),
-        Spelling("reboot", "", Takes.NOTHING),
-    ),
+    "rankd does not know sockets; write --gpus-per-node": (Spelling("gpus-per-socket"),),
+    "write the number of cores with -c; without -n, it is the number on each node": (Spelling("mincpus"),),
+    "write --ntasks-per-node and --gpus-per-node": (Spelling("ntasks-per-gpu"),),
+    "rankd does not know how large /tmp is; nodes may offer disk space as a resource, for --gres": (Spelling("tmp"),),
+    "write -c for the cores of each task, and --gpus-per-task for its GPUs": (Spelling("tres-per-task"),),
+    "only administrators can fix a priority, with `rankd update --admin --fix-priority N JOB`": (Spelling("priority"),),
+    "a job belongs to the user who submits it": (Spelling("gid"), Spelling("uid")),
+    "rankd reads no file with variables; name the variables with --export": (Spelling("export-file"),),
+    "the script itself is the job; write the line into it": (Spelling("wrap"),),
+    _NO_BURST_BUFFER: (Spelling("bb"), Spelling("bbf")),
+    _NO_CONTAINER: (Spelling("container"), Spelling("container-id")),
+    "rankd has no deadlines; -t limits how long the job runs": (Spelling("deadline"),),
+    "rankd does not start nodes": (Spelling("delay-boot"), Spelling("reboot", "", Takes.NOTHING)),
+    "rankd has no security labels": (Spelling("mcs-label"),),
+    "rankd does not set up networks": (Spelling("network"), Spelling("resv-ports", "", Takes.MAYBE)),
 }
+"""Options that rankd does not have although a job may depend on them, by what to do instead."""
 
 OPTIONS: Mapping[str, Option] = {
     **{spelling.name: Option(spelling, meaning) for spelling, meaning in _SAME.items()},
@@ -235,22 +239,22 @@ SPELLINGS: Mapping[str, Spelling] = {name: option.spelling for name, option in O
 
 
 class Refusal(NamedTuple):
-    """An option that can't be used, and why."""
+    """An option that can't be used, and why. ``option`` is empty if sbatch has no such option."""
 
     option: str
     why: str
 
 
 def translate(words: Sequence[str]) -> tuple[list[str], list[str], list[Refusal]]:
-    """A line of sbatch's options: words of ``rankd submit``, remarks, and the options that have no equivalent.
+    """A line of sbatch's options: words of ``rankd submit``, remarks, and the options that can't be used.
 
     Raises:
-        ValueError: the line is not one of sbatch's options.
+        ValueError: a word of the line is not an option, or lacks its value.
     """
     ours: list[str] = []
     remarks: list[str] = []
     refused: list[Refusal] = []
-    for given in list(read_options(words, SPELLINGS)):
+    for given in list(read_options(words, SPELLINGS, lambda error: refused.append(Refusal("", str(error))))):
         try:
             translated = OPTIONS[given.name].meaning(given.value or "")
         except ValueError as error:
@@ -258,5 +262,36 @@ def translate(words: Sequence[str]) -> tuple[list[str], list[str], list[Refusal]
             continue
         ours += translated.words
         if translated.remark:
-            remarks.append(f"--{given.name} has no effect here: {translated.remark}")
+            effect = "" if translated.words else " has no effect here"
+            remarks.append(f"--{given.name}{effect}: {translated.remark}")
     return ours, remarks, refused
+
+
+_OTHER_NAME = {
+    "mail-type": "--notify LIST, such as --notify end,fail",
+    "mail-user": "--notify-to mailto:ADDRESS",
+    "workdir": "--chdir DIR",
+}
+"""Options of ``#SBATCH`` lines that the command line of ``rankd submit`` has under another name."""
+
+
+def advice(word: str) -> str | None:
+    """What to do about an option of sbatch on the command line of ``rankd submit``, which does not have it.
+
+    None if sbatch has no such option either.
+
+    >>> advice("--mail-type=END")
+    "sbatch's --mail-type is --notify LIST, such as --notify end,fail"
+    >>> advice("-k")
+    "sbatch's --no-kill has no effect in rankd; leave it out"
+    """
+    if word.startswith("--"):
+        name = word[2:].partition("=")[0]
+    else:
+        name = next((one.name for one in SPELLINGS.values() if one.letter and one.letter == word[1:2]), "")
+    if name in _OTHER_NAME:
+        return f"sbatch's --{name} is {_OTHER_NAME[name]}"
+    if any(one.name == name for spellings in _IGNORED.values() for one in spellings):
+        return f"sbatch's --{name} has no effect in rankd; leave it out"
+    why = next((why for why, spellings in _MISSING.items() if any(one.name == name for one in spellings)), None)
+    return None if why is None else f"rankd has nothing like sbatch's --{name}: {why}"

@@ -80,7 +80,7 @@ class Planner:
             stdin=job_path(request.stdin, place, cwd) if request.stdin else None,
             stdout=job_path(request.stdout or f"{output}.out", place, cwd),
             stderr=job_path(request.stderr or f"{output}.err", place, cwd),
-            append=len(start.nodes) > 1 and start.script is None,
+            append=request.open_mode == "append" or (len(start.nodes) > 1 and start.script is None),
             identity=identity,
             limits=self._limits(start),
             denied=self._denied(start),

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from rankd.cli.common.option import LARGEST_LIMIT, MOST_IDS, job_ids, job_names, key_value, limit, names, refuse_empty
+from rankd.cli.common.option import LARGEST_LIMIT, MOST_IDS, job_ids, job_names, limit, names, refuse_empty
 from rankd.core.errors import Refused
 
 
@@ -44,17 +44,6 @@ def test_what_is_no_limit_is_refused(text):
 def test_names_are_parted_by_commas():
     assert names("a, b,,c ") == ["a", "b", "c"]
     assert names("") == []
-
-
-@pytest.mark.parametrize(("text", "pair"), [("A=1", ("A", "1")), ("A=", ("A", "")), ("A=b=c", ("A", "b=c"))])
-def test_a_pair_is_parted_at_the_first_sign(text, pair):
-    assert key_value(text) == pair
-
-
-@pytest.mark.parametrize("text", ["A", "=1", ""])
-def test_what_is_no_pair_is_refused(text):
-    with pytest.raises(argparse.ArgumentTypeError, match="NAME=VALUE"):
-        key_value(text)
 
 
 def test_an_empty_option_is_not_one_that_was_left_out():

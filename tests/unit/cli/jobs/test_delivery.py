@@ -5,12 +5,13 @@ from types import SimpleNamespace
 import msgspec
 import pytest
 
-from rankd.cli.common.option import job_ids, key_value, names
+from rankd.cli.common.option import job_ids, names
 from rankd.cli.jobs.cancel_hold_release import selection
 from rankd.cli.jobs.delivered import Delivered
 from rankd.cli.jobs.delivery import report, shown_ids, status_of
 from rankd.cli.main import _parser
 from rankd.client.asker import Asker, login_name
+from rankd.client.pair import key_value
 from rankd.client.session import repeat
 from rankd.core.errors import Refused, Unavailable
 from rankd.wire.message import JobFilter, Rejected

@@ -138,6 +138,7 @@ def test_every_field_is_checked():
         "exclusive", "requeue", "held", "cancel_if_unmet",  # booleans
         "cwd", "stdin", "stdout", "stderr",  # paths
         "script", "slurm_env",  # core.admission.script_check; a boolean
+        "open_mode",  # two words
         "notify",  # core.admission.notify_check
     }  # fmt: skip
     assert set(JobRequest.__struct_fields__) == elsewhere | OWN_TEXTS.keys() | LOOKED_UP_TEXTS.keys()
@@ -155,6 +156,7 @@ def test_the_limits_are_documented():
         "held",
         "cancel_if_unmet",
         "slurm_env",
+        "open_mode",
     }
 
 

@@ -18,7 +18,11 @@ KNOWN = {
 
 
 def read(line):
-    return [tuple(given) for given in read_options(line.split(), KNOWN)]
+    return [tuple(given) for given in read_options(line.split(), KNOWN, refuse)]
+
+
+def refuse(error):
+    raise error
 
 
 @pytest.mark.parametrize("line", ["--time=5", "--time 5", "-t5", "-t 5"])
@@ -35,7 +39,7 @@ def test_a_beginning_that_fits_one_option_is_enough_and_a_whole_name_is_itself()
 
 
 def test_a_value_that_need_not_be_is_never_the_next_word():
-    assert list(read_options(["--nice", "-H", "--nice="], KNOWN)) == [
+    assert list(read_options(["--nice", "-H", "--nice="], KNOWN, refuse)) == [
         Given("nice", None), Given("hold", None), Given("nice", ""),
     ]  # fmt: skip
 
@@ -48,6 +52,7 @@ def test_a_value_that_need_not_be_is_never_the_next_word():
         ("--", "is not an option"),
         ("-", "is not an option"),
         ("job.sh", "'job.sh' is not an option"),
+        ("hetjob", "no jobs of several parts"),
         ("-z", "no option -z"),
         ("-Hz", "no option -z"),
         ("--hold=1", "--hold takes no value"),
@@ -59,3 +64,12 @@ def test_a_value_that_need_not_be_is_never_the_next_word():
 def test_what_sbatch_does_not_know_is_refused(line, why):
     with pytest.raises(ValueError, match=why):
         read(line)
+
+
+def test_what_stands_behind_an_unknown_option_is_read():
+    unknown = []
+    found = read_options(
+        ["--no-such", "5", "6", "-H", "-z", "x", "-t", "7"], KNOWN, lambda error: unknown.append(str(error))
+    )
+    assert list(found) == [Given("hold", None), Given("time", "7")]
+    assert unknown == ["sbatch has no option --no-such", "sbatch has no option -z"]

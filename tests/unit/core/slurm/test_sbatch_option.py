@@ -2,7 +2,7 @@
 
 import pytest
 
-from rankd.core.slurm.sbatch_option import OPTIONS, translate
+from rankd.core.slurm.sbatch_option import OPTIONS, advice, translate
 
 
 @pytest.mark.parametrize(
@@ -18,7 +18,8 @@ from rankd.core.slurm.sbatch_option import OPTIONS, translate
             "--mail-type=BEGIN,TIME_LIMIT --mail-user=alice,b@x.org",
             "--notify=start,timeout --notify-if-allowed --notify-to=mailto:alice,mailto:b@x.org --notify-if-allowed",
         ),
-        ("-a 1-9%2 --mem 16GB -t UNLIMITED --open-mode=truncate", "--array=1-9%2 --mem=16GB"),
+        ("-a 1-9%2 --mem 16GB -t UNLIMITED", "--array=1-9%2 --mem=16GB"),
+        ("--open-mode=truncate --open-mode=a", "--open-mode=truncate --open-mode=append"),
     ],
 )
 def test_what_has_an_equivalent_becomes_it(line, ours):
@@ -37,7 +38,7 @@ def test_what_is_harmless_has_no_effect_and_is_told(line):
 @pytest.mark.parametrize(
     ("line", "option"),
     [("-F nodes.txt", "nodefile"), ("--signal=B:USR1@60", "signal"), ("--reservation=r", "reservation"),
-     ("-L matlab:1", "licenses"), ("--exclusive=user", "exclusive"), ("--open-mode=append", "open-mode"),
+     ("-L matlab:1", "licenses"), ("--exclusive=user", "exclusive"), ("--open-mode=anew", "open-mode"),
      ("-G a100:b:2", "gpus"), ("-G ²", "gpus"), ("--wrap=true", "wrap"), ("-t soon", "time"),
      ("--mail-type=SOON", "mail-type")],
 )  # fmt: skip
@@ -47,9 +48,39 @@ def test_what_has_no_equivalent_is_refused_by_its_name_and_the_rest_stays(line, 
     assert refused.why
 
 
-def test_a_line_that_sbatch_could_not_read_is_refused():
-    with pytest.raises(ValueError, match=r"no option --tiem; did you mean --time\?"):
-        translate(["--tiem=5"])
+def test_an_option_that_sbatch_does_not_have_is_refused_with_the_nearest():
+    words, _, [refused] = translate(["--tiem=5", "-J", "x"])
+    assert words == ["--job-name=x"]
+    assert refused == ("", "sbatch has no option --tiem; did you mean --time?")
+
+
+def test_a_word_that_is_no_option_refuses_the_line():
+    with pytest.raises(ValueError, match="is not an option"):
+        translate(["job.sh"])
+
+
+def test_a_remark_says_that_an_option_has_no_effect_only_if_it_has_none():
+    _, [remark], _ = translate(["--mail-type=END,STAGE_OUT"])
+    assert remark == "--mail-type: rankd sends no notifications of STAGE_OUT"
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("--mail-user=a", "sbatch's --mail-user is --notify-to mailto:ADDRESS"),
+        ("-m", "sbatch's --distribution has no effect in rankd; leave it out"),
+        ("--no-kill", "sbatch's --no-kill has no effect in rankd; leave it out"),
+        ("--signal=USR1", "rankd has nothing like sbatch's --signal: rankd sends no signal before the time limit"),
+        ("-M", "rankd has nothing like sbatch's --clusters: "),
+    ],
+)
+def test_an_option_on_the_command_line_gets_its_equivalent(word, said):
+    assert advice(word).startswith(said)
+
+
+def test_what_sbatch_does_not_have_gets_no_advice():
+    assert advice("--nonsense") is None
+    assert advice("-%") is None
 
 
 def test_no_letter_has_two_meanings():

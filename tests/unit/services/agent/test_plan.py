@@ -69,6 +69,10 @@ def test_paths_of_a_job_start_from_its_own_directory(planner):
     assert (launch.stdout, launch.stderr) == ("/data/run/fit-n1.log", "/tmp/err")
 
 
+def test_a_job_may_append_to_its_files(planner):
+    assert planner.plan(start(open_mode="append")).append
+
+
 def test_a_job_on_several_nodes_appends_to_its_files(planner):
     launch = planner.plan(start(nodes=["n1", "n2"], rank=1))
     assert launch.append

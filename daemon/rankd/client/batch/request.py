@@ -9,16 +9,16 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from rankd.cli.common.duration import parse_duration
-from rankd.cli.jobs.generic_resource import GPU, generic_amounts
+from rankd.client.batch.generic_resource import GPU, generic_amounts
 from rankd.core.errors import Refused
 from rankd.core.model.secret import without_secrets
+from rankd.core.submission.duration import parse_duration
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping
 
-    from rankd.cli.jobs.script import Script
+    from rankd.client.batch.script import Script
 
 Job = dict[str, Any]
 
@@ -47,6 +47,7 @@ _AS_GIVEN = (
     "stdin",
     "stdout",
     "stderr",
+    "open_mode",
 )
 
 
@@ -71,7 +72,7 @@ def job_of(arguments: argparse.Namespace, environment: dict[str, str], now: floa
         if getattr(arguments, flag):
             job[name] = True
     if arguments.notify is not None or arguments.notify_to is not None:
-        from rankd.cli.jobs.notify import notify_of
+        from rankd.client.batch.notify import notify_of
 
         job |= notify_of(arguments.notify, arguments.notify_to, may_lack_events=arguments.notify_if_allowed)
     if arguments.requeue is not None:
@@ -134,7 +135,7 @@ def _node_count(arguments: argparse.Namespace) -> Job:
         least, most = parse_nodes(arguments.nodes)
     count: Job = {}
     if arguments.nodelist is not None or arguments.exclude is not None:
-        from rankd.cli.jobs.node_name import Nodes, constraints_of, nodes_of
+        from rankd.client.batch.node_name import Nodes, constraints_of, nodes_of
 
         least, most, _ = nodes_of(arguments.nodelist, Nodes(least, most, bool(arguments.nodes) or most > 1))
         count["constraints"] = constraints_of(arguments.constraints, arguments.nodelist, arguments.exclude)
@@ -250,7 +251,7 @@ def _times(arguments: argparse.Namespace, now: float) -> Job:
 
 
 def _begin(text: str, now: float) -> float:
-    from rankd.cli.common.instant import parse_time  # it takes 2 ms to import
+    from rankd.client.instant import parse_time  # it takes 2 ms to import
 
     try:
         return parse_time(text, now, "future")

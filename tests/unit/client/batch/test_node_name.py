@@ -2,7 +2,7 @@
 
 import pytest
 
-from rankd.cli.jobs.node_name import NODE, Nodes, constraints_of, nodes_of
+from rankd.client.batch.node_name import NODE, Nodes, constraints_of, nodes_of
 from rankd.core.errors import Refused
 from rankd.core.placement import constraint
 from rankd.core.placement.constraint import MAX_VALUES, check_constraints, parse_constraints

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 
-from rankd.cli.common.option import key_value
+from rankd.client.pair import key_value
 
 NOT_BELOW = ("file", "key", "wrap", "ignore_unknown")
 """Options that only a command line has: they say what is submitted."""
@@ -145,6 +145,11 @@ def _add_running(parser: argparse.ArgumentParser) -> None:
         dest="stderr",
         metavar="FILE",
         help="standard error (default: job-N.err there; for a script the same file as standard output)",
+    )
+    group.add_argument(
+        "--open-mode",
+        choices=("truncate", "append"),
+        help="whether the output files are emptied when the job starts, or kept and extended (default: truncate)",
     )
     group.add_argument(
         "--export",

@@ -1,9 +1,12 @@
 """Options below the command line: variables, then directives."""
 
-import pytest
-from unit.cli.jobs.test_script import here, submitted  # noqa: F401 - a fixture
+from pathlib import Path
 
-from rankd.cli.jobs.submit_option import NOT_BELOW, add_job_options
+import pytest
+from unit.client.batch.test_script import here, submitted  # noqa: F401 - a fixture
+
+from rankd.cli.main import main
+from rankd.client.batch.option import NOT_BELOW, add_job_options
 from rankd.core.errors import Refused
 
 TEXT = "#!/bin/sh\n#SBATCH -q low -p gpu --mem=1G -t 10 -c 4\n#RANKD --qos high\n#SBATCH -J late -q lowest\n"
@@ -76,17 +79,18 @@ def test_a_wrong_value_of_a_variable_names_it(monkeypatch, name, value):
         ("#SBATCH -F nodes", "line 2: #SBATCH --nodefile: .*--ignore-unknown leaves it out"),
         ("#SBATCH --tiem=5", "line 2: #SBATCH: sbatch has no option --tiem"),
         ("#SBATCH --mem=lots", "train.sh line 2: 'lots' is not an amount of memory"),
-        ("#SBATCH -n few", "line 2: .*invalid int value"),
+        ("#SBATCH -n few", "line 2: .*'few' is not a whole number"),
         ("#SBATCH --gres=gpu:a100:", "train.sh line 2: .*write gpu, gpu:2, gpu:a100 or gpu:a100:2"),
         ("#SBATCH --gpus=a100", "line 2: .*write 2, or MODEL:2 such as a100:2"),
         ("#SBATCH --gres=fpga:u250:4", "train.sh line 2: .*types of a resource are labels"),
         ("#SBATCH -d afterok:1?afterok:2", "train.sh line 2: .*alternatives"),
         ("#SBATCH -b whenever", "train.sh line 2: 'whenever' is not a time"),
-        ("#RANKD --no-such", "line 2: unrecognized arguments: --no-such"),
+        ("#RANKD --no-such", "line 2: there is no option --no-such"),
+        ("#RANKD --tiem 5", "line 2: there is no option --tiem .did you mean --time"),
         ("#RANKD -q gpu", None),
-        ("#RANKD --nats nats://elsewhere", "line 2: unrecognized"),
-        ("#RANKD --admin", "line 2: unrecognized"),
-        ("#RANKD job.sh", "line 2: unrecognized"),
+        ("#RANKD --nats nats://elsewhere", "line 2: there is no option --nats"),
+        ("#RANKD --admin", "line 2: there is no option --admin"),
+        ("#RANKD job.sh", "line 2: there is no place for 'job.sh'"),
         ("#RANKD --key k", "line 2: --key is for the command line only"),
         ("#RANKD --ignore-unknown", "line 2: --ignore-unknown is for the command line only"),
         ("#RANKD -J 'x", "line 2: a quote is not closed"),
@@ -101,10 +105,37 @@ def test_an_error_names_its_line(line, why):
 
 
 def test_what_has_no_equivalent_can_be_left_out(capsys):
-    text = "#!/bin/sh\n#SBATCH -F n7 -J kept\n#SBATCH --no-such\n#SBATCH --hint=x\n"
-    assert submitted("--ignore-unknown", "train.sh", text=text)["name"] == "kept"
+    text = "#!/bin/sh\n#SBATCH -F n7 -J kept\n#SBATCH --partitoin=a -q high\n#SBATCH hetjob\n#SBATCH --hint=x\n"
+    job = submitted("--ignore-unknown", "train.sh", text=text)
+    assert (job["name"], job["qos"]) == ("kept", "high")
     told = capsys.readouterr().err.splitlines()
-    assert [line.split(": ")[1] for line in told] == ["line 2", "line 3 is left out", "line 4"]
+    assert [line.split(": ")[1] for line in told] == ["line 2", "line 3", "line 4", "line 5"]
+    assert told[0].startswith("rankd: line 2: --nodefile is left out: rankd reads no file")
+    assert (
+        told[1] == "rankd: line 3: an option is left out: sbatch has no option --partitoin; did you mean --partition?"
+    )
+    assert told[2].startswith("rankd: line 4: the line is left out: 'hetjob'")
+
+
+def test_all_wrong_lines_are_named_at_once():
+    text = (
+        "#!/bin/sh\n#SBATCH --tiem=5\n#RANKD --no-such\n#SBATCH --mem=lots --gres=gpu:x\n#SBATCH --mem-per-gpu=1G\n"
+        "#SBATCH --reservation=r\n#SBATCH -b whenever\n"
+    )
+    with pytest.raises(ExceptionGroup) as caught:
+        submitted("train.sh", text=text)
+    places = [str(error).split(": ")[0] for error in caught.value.exceptions]
+    assert places == ["line 2", "line 3", "line 6", "train.sh line 4", "train.sh line 7"]
+
+
+def test_all_wrong_lines_are_printed_each_on_its_line(capsys):
+    Path("train.sh").write_text("#!/bin/sh\n#SBATCH --tiem=5\n#SBATCH -F nodes\n")
+    assert main(["submit", "train.sh"]) == 2
+    first, second = capsys.readouterr().err.splitlines()
+    assert first == (
+        "rankd: line 2: #SBATCH: sbatch has no option --tiem; did you mean --time?; --ignore-unknown leaves it out"
+    )
+    assert second.startswith("rankd: line 3: #SBATCH --nodefile: ")
 
 
 def test_the_options_that_only_a_command_line_has_exist():

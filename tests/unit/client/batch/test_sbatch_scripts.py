@@ -4,7 +4,7 @@ All are written for this test; only their options are those that such scripts us
 """
 
 import pytest
-from unit.cli.jobs.test_script import here, submitted  # noqa: F401 - a fixture
+from unit.client.batch.test_script import here, submitted  # noqa: F401 - a fixture
 
 from rankd.core.errors import Refused
 

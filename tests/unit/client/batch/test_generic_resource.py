@@ -2,7 +2,7 @@
 
 import pytest
 
-from rankd.cli.jobs.generic_resource import parse_all_gres, parse_gpus, parse_gres
+from rankd.client.batch.generic_resource import parse_all_gres, parse_gpus, parse_gres
 from rankd.core.errors import Refused
 
 

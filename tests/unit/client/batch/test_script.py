@@ -8,9 +8,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from rankd.cli.jobs.script import read_script
 from rankd.cli.jobs.submit import jobs_of
 from rankd.cli.main import _parser, main
+from rankd.client.batch.script import read_script
 from rankd.core.admission.script_check import MOST_BYTES
 from rankd.core.errors import Refused
 from rankd.core.model.job import JobRequest
@@ -87,7 +87,7 @@ def test_what_is_not_a_script_is_refused_before_it_is_sent(content, code, why):
 
 @pytest.mark.parametrize("words", [["python3", "train.py"], ["."], ["no such"]])
 def test_a_command_without_dashes_is_told_what_to_write(words, capsys):
-    assert main(["submit", *words]) == 1
+    assert main(["submit", *words]) == 2
     import shlex
 
     assert f"to run a command, write: rankd submit -- {shlex.join(words)}" in capsys.readouterr().err

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rankd.cli.jobs.notify import notify_of
+from rankd.client.batch.notify import notify_of
 from rankd.core.errors import Refused
 
 

@@ -5,8 +5,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from rankd.cli.common.instant import parse_time
 from rankd.cli.look.acct import _end
+from rankd.client.instant import parse_time
 from rankd.core.errors import Refused
 
 BERLIN = ZoneInfo("Europe/Berlin")

@@ -1,20 +1,24 @@
 """Options below those of the command line: variables ``RANKD_SUBMIT_…``, then the directives of a script.
 
 Each source is parsed by the options of ``rankd submit`` themselves. ``#RANKD`` lines count before ``#SBATCH`` lines, so
-that a script can serve both systems.
+that a script can serve both systems. Warnings go to a function ``say``, and errors of lines are collected, so that a
+user sees all of them at once.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn
 
-from rankd.cli.common.screen import print_line
-from rankd.cli.jobs.submit_option import NOT_BELOW, add_job_options
+from rankd.client.batch.option import NOT_BELOW, add_job_options
+from rankd.client.option_text import in_plain_words, unknown_words
 from rankd.core.errors import Refused
 from rankd.core.near_name import cut
 from rankd.core.submission.directive import Directive, bad_directive, read_directives
+
+Say = Callable[[str], None]
+"""Prints a warning."""
 
 PREFIX = "RANKD_SUBMIT_"
 ON, OFF = frozenset({"1", "yes", "true", "on"}), frozenset({"", "0", "no", "false", "off"})
@@ -35,13 +39,32 @@ class Layer(NamedTuple):
     where: str
 
 
+class ScriptLayers(NamedTuple):
+    """What the directives of a script say: its layers, the lowest first, and whether it has ``#SBATCH`` lines.
+
+    ``problems``: the errors of its lines, each ``bad_directive``.
+    """
+
+    layers: list[Layer]
+    is_slurms: bool
+    problems: list[Refused]
+
+
 class _WrongWords(Exception):
     """The message of argparse."""
 
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        raise _WrongWords(message)
+        raise _WrongWords(in_plain_words(message))
+
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        found, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            raise _WrongWords(unknown_words(unknown, self._option_string_actions))
+        return found, unknown
 
 
 def option_parser() -> argparse.ArgumentParser:
@@ -51,7 +74,7 @@ def option_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def of_environment(environment: Mapping[str, str], parser: argparse.ArgumentParser) -> list[Layer]:
+def of_environment(environment: Mapping[str, str], parser: argparse.ArgumentParser, say: Say) -> list[Layer]:
     """The options that variables give, the name in capitals, such as ``RANKD_SUBMIT_MEM_PER_CPU``.
 
     Raises:
@@ -64,9 +87,7 @@ def of_environment(environment: Mapping[str, str], parser: argparse.ArgumentPars
             continue
         option = f"--{name.removeprefix(PREFIX).lower().replace('_', '-')}"
         if option not in actions or actions[option].dest in NOT_BELOW[:-1]:
-            print_line(
-                f"rankd: {cut(name)} has no effect: `rankd submit` takes no {cut(option)} from there", error=True
-            )
+            say(f"{cut(name)} has no effect: `rankd submit` takes no {cut(option)} from there")
             continue
         words = _words(option, environment[name], actions)
         layers.append(Layer(_parsed(parser, words, lambda text, name=name: _usage(f"{name}: {text}")), name))
@@ -93,52 +114,73 @@ def _actions(parser: argparse.ArgumentParser) -> Mapping[str, argparse.Action]:
     return {name: action for action in parser._actions for name in action.option_strings}  # noqa: SLF001 - it has no public list
 
 
-def of_script(text: str, name: str, parser: argparse.ArgumentParser, *, ignores: bool) -> tuple[list[Layer], bool]:
-    """The options of a script's directives, the lowest first; and whether it has ``#SBATCH`` lines.
-
-    What has no effect is printed. ``ignores``: so are options of sbatch without an equivalent.
+def of_script(text: str, name: str, parser: argparse.ArgumentParser, say: Say, *, ignores: bool) -> ScriptLayers:
+    """The options of a script's directives. ``ignores``: options of sbatch that can't be used are left out.
 
     Raises:
-        Refused: ``bad_directive``, with the line.
+        Refused: ``bad_directive``: the lines can't be split into words.
     """
     directives = read_directives(text)
-    layers = [layer for kind in ("SBATCH", "RANKD") for layer in _of_kind(kind, directives, name, parser, ignores)]
-    return layers, any(directive.kind == "SBATCH" for directive in directives)
+    reader = _Reader(name, parser, say, ignores=ignores)
+    layers = [layer for kind in ("SBATCH", "RANKD") for layer in reader.of_kind(kind, directives)]
+    reader.problems.sort(key=lambda problem: problem.line)
+    is_slurms = any(directive.kind == "SBATCH" for directive in directives)
+    return ScriptLayers(layers, is_slurms, [bad_directive(*problem) for problem in reader.problems])
 
 
-def _of_kind(
-    kind: str, directives: Sequence[Directive], name: str, parser: argparse.ArgumentParser, ignores: bool
-) -> Iterator[Layer]:
-    for directive in directives:
-        if directive.kind != kind:
-            continue
-        words = _translated(directive, ignores) if kind == "SBATCH" else directive.words
-        values = _parsed(parser, words, lambda text, line=directive.line: bad_directive(line, text))
-        for option in NOT_BELOW:
-            if option in values:
-                shown = option.replace("_", "-")
-                raise bad_directive(directive.line, f"--{shown} is for the command line only; leave it out")
-        yield Layer(values, f"{name} line {directive.line}")
+class _Problem(NamedTuple):
+    line: int
+    message: str
 
 
-def _translated(directive: Directive, ignores: bool) -> list[str]:
-    from rankd.core.slurm.sbatch_option import translate
+class _Reader:
+    """Reads the directives of a script, and collects the errors of its lines."""
 
-    line = directive.line
-    try:
-        words, remarks, refused = translate(directive.words)
-    except ValueError as error:
-        if not ignores:
-            raise bad_directive(line, f"#SBATCH: {error}; --ignore-unknown leaves the line out") from None
-        print_line(f"rankd: line {line} is left out: {error}", error=True)
-        return []
-    for remark in remarks:
-        print_line(f"rankd: line {line}: {remark}", error=True)
-    for option, why in refused:
-        if not ignores:
-            raise bad_directive(line, f"#SBATCH --{option}: {why}; --ignore-unknown leaves it out")
-        print_line(f"rankd: line {line}: --{option} is left out: {why}", error=True)
-    return words
+    def __init__(self, name: str, parser: argparse.ArgumentParser, say: Say, *, ignores: bool) -> None:
+        self.problems: list[_Problem] = []
+        self._name = name
+        self._parser = parser
+        self._say = say
+        self._ignores = ignores
+
+    def of_kind(self, kind: str, directives: Sequence[Directive]) -> Iterator[Layer]:
+        """The layers of one kind of directives."""
+        for directive in directives:
+            if directive.kind != kind:
+                continue
+            words = self._translated(directive) if kind == "SBATCH" else directive.words
+            try:
+                values = _parsed(self._parser, words, _usage)
+            except Refused as error:
+                self.problems.append(_Problem(directive.line, error.message))
+                continue
+            for option in NOT_BELOW:
+                if option in values:
+                    message = f"--{option.replace('_', '-')} is for the command line only; leave it out"
+                    self.problems.append(_Problem(directive.line, message))
+            yield Layer(values, f"{self._name} line {directive.line}")
+
+    def _translated(self, directive: Directive) -> list[str]:
+        """The words of ``rankd submit`` for a line of sbatch's options."""
+        from rankd.core.slurm.sbatch_option import translate
+
+        line = directive.line
+        try:
+            words, remarks, refused = translate(directive.words)
+        except ValueError as error:
+            self._leave_out(line, "the line", "", str(error))
+            return []
+        for remark in remarks:
+            self._say(f"line {line}: {remark}")
+        for option, why in refused:
+            self._leave_out(line, "it", f" --{option}" if option else "", why)
+        return words
+
+    def _leave_out(self, line: int, what: str, option: str, why: str) -> None:
+        if self._ignores:
+            self._say(f"line {line}:{option or (' an option' if what == 'it' else ' ' + what)} is left out: {why}")
+        else:
+            self.problems.append(_Problem(line, f"#SBATCH{option}: {why}; --ignore-unknown leaves {what} out"))
 
 
 def _parsed(parser: argparse.ArgumentParser, words: Sequence[str], refusal: Any) -> Mapping[str, Any]:  # noqa: ANN401 - a function

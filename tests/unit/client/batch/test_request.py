@@ -3,9 +3,9 @@ import argparse
 import msgspec
 import pytest
 
-from rankd.cli.jobs.request import job_of, parse_memory
 from rankd.cli.jobs.submit import jobs_of, with_keys
 from rankd.cli.main import _parser
+from rankd.client.batch.request import job_of, parse_memory
 from rankd.core.errors import Refused
 from rankd.core.model.job import JobRequest
 

@@ -1,0 +1,62 @@
+"""Finds Slurm's commands for job steps in a batch script, so that the user learns of them before the job runs. Pure."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+COMMANDS = ("srun", "sbcast", "sattach")
+
+_START = r"^[ \t]*|[;&|({`][ \t]*|\b(?:then|do|else|exec|time|nohup|if|while|until|env|!)[ \t]+"
+_CALL = rf"(?:{_START})(?:[A-Za-z_]\w*=\S*[ \t]+)*(?P<command>{'|'.join(COMMANDS)})(?=[ \t\n\\;&|)]|$)(?![ \t]*=)"
+_OWN = rf"^[ \t]*(?:function[ \t]+)?(?:{'|'.join(COMMANDS)})[ \t]*\(\)|^[ \t]*alias[ \t]+(?:{'|'.join(COMMANDS)})="
+
+
+LONGEST_LINE = 2_000
+"""Characters of a line that are searched."""
+
+
+class Call(NamedTuple):
+    """The first line, from 1, that calls a command, and the number of lines that do."""
+
+    command: str
+    line: int
+    lines: int
+
+
+def step_calls(script: str) -> list[Call]:
+    r"""The calls of Slurm's commands for steps in a shell script, each command once.
+
+    A script that defines such a command itself, or that is not for a shell, has none.
+
+    >>> step_calls("#!/bin/sh\nmodule load mpi\nsrun -n 4 ./waves\nif true; then srun ./end; fi\n")
+    [Call(command='srun', line=3, lines=2)]
+    """
+    first, _, _ = script.partition("\n")
+    if not any(command in script for command in COMMANDS) or "sh" not in first:
+        return []
+    if re.search(_OWN, script, re.MULTILINE):
+        return []
+    lines: dict[str, list[int]] = {}
+    for number, line in enumerate(script.split("\n"), start=1):
+        if any(command in line for command in COMMANDS) and not line.lstrip().startswith("#"):
+            for command in dict.fromkeys(match["command"] for match in re.finditer(_CALL, line[:LONGEST_LINE])):
+                lines.setdefault(command, []).append(number)
+    return [Call(command, at[0], len(at)) for command, at in lines.items()]
+
+
+_INSTEAD = {
+    "srun": "write the command without srun, or `mpirun COMMAND` to start several tasks",
+    "sbcast": "copy the file in the script, or read it from a file system that all nodes share",
+    "sattach": "the output is in the file that `rankd show JOB` names",
+}
+
+
+def remark(call: Call) -> str:
+    """What to tell the user about a call.
+
+    >>> remark(Call("sattach", 3, 1))
+    'line 3 calls sattach, but rankd has no job steps yet; the output is in the file that `rankd show JOB` names'
+    """
+    where = f"line {call.line} calls" if call.lines == 1 else f"line {call.line} and {call.lines - 1} more call"
+    return f"{where} {call.command}, but rankd has no job steps yet; {_INSTEAD[call.command]}"

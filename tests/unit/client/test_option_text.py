@@ -1,0 +1,37 @@
+"""Errors about options, in rankd's words."""
+
+import argparse
+
+import pytest
+
+from rankd.client.option_text import in_plain_words, unknown_words
+
+
+class Parser(argparse.ArgumentParser):
+    def error(self, message):
+        raise ValueError(in_plain_words(message))
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("-n x FILE", "argument -n/--number: 'x' is not a whole number"),
+        ("-n", "-n/--number needs a value"),
+        ("", "FILE is missing"),
+        ("-fx FILE", "-f/--flag takes no value, but 'x' follows it"),
+    ],
+)
+def test_argparses_words_are_replaced(line, said):
+    parser = Parser()
+    parser.add_argument("-n", "--number", type=int)
+    parser.add_argument("-f", "--flag", action="store_true")
+    parser.add_argument("FILE")
+    with pytest.raises(ValueError, match=f"^{said}$"):
+        parser.parse_args(line.split())
+
+
+def test_an_unknown_option_names_the_nearest():
+    assert unknown_words(["--no-such=1"], ["--time", "-t"]) == "there is no option --no-such"
+    assert unknown_words(["--sta"], ["--state", "--start"]) == "there is no option --sta (did you mean --state?)"
+    assert unknown_words(["-z"], ["--time"]) == "there is no option -z"
+    assert unknown_words(["17"], ["--time"]) == "there is no place for '17'"
