@@ -119,7 +119,7 @@ def test_what_has_no_equivalent_can_be_left_out(capsys):
 
 def test_all_wrong_lines_are_named_at_once():
     text = (
-        "#!/bin/sh\n#SBATCH --tiem=5\n#RANKD --no-such\n#SBATCH --mem=lots --gres=gpu:x\n#SBATCH --mem-per-gpu=1G\n"
+        "#!/bin/sh\n#SBATCH --tiem=5\n#RANKD --no-such\n#SBATCH --mem=lots --gres=gpu:x:\n#SBATCH --mem-per-gpu=1G\n"
         "#SBATCH --reservation=r\n#SBATCH -b whenever\n"
     )
     with pytest.raises(ExceptionGroup) as caught:
