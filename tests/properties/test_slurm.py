@@ -29,6 +29,9 @@ SNIPPETS = [
     "Account|User|RawShares|RawUsage\n", "Account|User|Share\n", "root||1|0\n", "Name|Priority|UsageFactor\n",
     "q|1|2\n",
     "PriorityWeightAge = 5\n", "PriorityMaxAge = 7-0\n", "PartitionName=a PriorityJobFactor=3\n",
+    "NodeName=n[1-2] CPUs=2 RealMemory=9 Gres=gpu:a100:4(S:0-1),nic\n", "NodeName=DEFAULT RealMemory=5\n",
+    "GresTypes=gpu,mps\n", "AutoDetect=off\n", "Name=gpu File=/dev/nvidia0\n", ":GrpTRES=gres/gpu:a100=4", "cpu=4,",
+    "gres/gpu=2", "PartitionName=b QoS=q\n", "Name|Priority|GrpTRES|MaxTRESPU\nq|1|gres/gpu=2,mem=4G|gres/gpu=3\n",
     "PriorityWeightTRES = CPU=1,GRES/gpu=2\n", "nan", "inf", "-1", "2147483647", "\x00", "\u2028", "é",
 ]  # fmt: skip
 TEXTS = st.one_of(st.text(max_size=200), st.lists(st.sampled_from(SNIPPETS), max_size=12).map("".join))

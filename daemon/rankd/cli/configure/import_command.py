@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """Make a configuration directory from the output of these commands, in files of any name:
 `sacctmgr dump`, `sacctmgr -P show assoc tree`, `sacctmgr -P show qos`, `sshare -a -l -P`, `scontrol show config`,
-`scontrol show partition` (or slurm.conf). Options without an equivalent are listed."""
+`scontrol show partition`, `scontrol show node` (or slurm.conf and gres.conf). Options without an equivalent are
+listed."""
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -102,14 +103,17 @@ def _write(files: dict[str, str], output: Path) -> None:
 
 
 def _summary(conversion: Conversion, output: Path) -> None:
+    from rankd.core.model.nodelist import unfold
     from rankd.core.slurm.identify import NAMES
 
     for name, kind in conversion.sources:
         print(f"{name}: taken as the output of `{NAMES[kind]}`")
     accounts = sum(entry.user is None for entry in conversion.associations)
     users = len(conversion.associations) - accounts
+    nodes = sum(len(unfold(names)) for names in conversion.known)
     print(
         f"{output}: {accounts} accounts, {users} associations of users, {len(conversion.qos)} QoS,"
-        f" {len(conversion.weights)} weights, {len(conversion.queues)} queues, usage of {len(conversion.usage)};"
+        f" {len(conversion.weights)} weights, {len(conversion.queues)} queues, usage of {len(conversion.usage)}"
+        f"{f', {nodes} nodes' if nodes else ''};"
         f" {len(conversion.remarks)} remarks"
     )

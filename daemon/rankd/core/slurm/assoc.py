@@ -9,8 +9,9 @@ from __future__ import annotations
 import msgspec
 
 from rankd.core.model.association import ROOT, Association
+from rankd.core.slurm.limit_line import OF_USERS, limits_in
 from rankd.core.slurm.printed_table import PrintedRow, PrintedTable, parse_table
-from rankd.core.slurm.reading import Accounting, Entries, Reading
+from rankd.core.slurm.reading import Accounting, Entries, Limit, Reading
 
 _SHARES = ("share", "fairshare", "rawshares")
 _PARENT = ("parentname", "parname")
@@ -31,10 +32,17 @@ def parse_associations(text: str, reading: Reading, cluster: str = "") -> Accoun
     rows = _of_cluster(table, cluster, reading)
     entries = _entries(rows, table, reading, usage=False)
     for row in rows:
-        reading.lost(row.line, _subject(row), table.left(row, (*_USED, *_IDS, "fairshare")))
+        kept = OF_USERS if row.get("user") else ()
+        reading.lost(row.line, _subject(row), table.left(row, (*_USED, *_IDS, "fairshare", *kept)))
+    limits = [limit for row in rows if row.get("user") for limit in _limits(row)]
     defaults = [row.get("defqos", "defaultqos") for row in rows if row.get("account") == ROOT and not row.get("user")]
     found = rows[0].get("cluster") if rows else ""
-    return entries.accounting(found, default_qos=(defaults or [""])[0] or None)
+    accounting = entries.accounting(found, default_qos=(defaults or [""])[0] or None)
+    return msgspec.structs.replace(accounting, user_limits=tuple(limits))
+
+
+def _limits(row: PrintedRow) -> tuple[Limit, ...]:
+    return limits_in(row.cells, OF_USERS, row.get("user"), row.line)
 
 
 def parse_shares(text: str, reading: Reading, cluster: str = "") -> Accounting:

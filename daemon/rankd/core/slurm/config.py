@@ -10,7 +10,10 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
+from rankd.core.model.device import GPU, model_of
 from rankd.core.slurm.duration import parse_duration
+from rankd.core.slurm.gres import read_autodetect, read_devices, read_types
+from rankd.core.slurm.node import NodeLine, NodeLines
 from rankd.core.slurm.reading import NOT_SET, Reading
 from rankd.core.slurm.tres import parse_tres, per_unit, resource_of
 
@@ -22,6 +25,8 @@ FAIR_TREE_SINCE = (19, 5)
 
 _KEY = re.compile(r"\s*([A-Za-z][A-Za-z0-9_./]*)\s*=\s?(.*?)\s*$")
 _PAIR = re.compile(r"([A-Za-z][A-Za-z0-9_]*)=(\"[^\"]*\"|\S*)")
+_RECORDS = frozenset({"partitionname", "nodename", "name"})
+"""The first keys of entries with several fields: of partitions, nodes, and (in ``gres.conf``) devices."""
 _WEIGHTS = {
     "priorityweightage": "age",
     "priorityweightassoc": "association",
@@ -50,6 +55,7 @@ class Partition(msgspec.Struct, frozen=True, kw_only=True):
     factor: float | None = None
     is_default: bool = False
     billing: dict[str, float] | None = None
+    qos: str | None = None
 
 
 class SlurmConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,6 +64,7 @@ class SlurmConfig(msgspec.Struct, frozen=True, kw_only=True):
     weights: dict[str, float] = {}
     settings: dict[str, Value] = {}
     partitions: tuple[Partition, ...] = ()
+    nodes: tuple[NodeLine, ...] = ()
 
 
 def parse_config(text: str, reading: Reading) -> SlurmConfig:
@@ -71,7 +78,7 @@ def parse_config(text: str, reading: Reading) -> SlurmConfig:
 
 
 def _logical(text: str) -> Iterator[tuple[int, str, str]]:
-    """(line number, key, value). A partition is one entry ``PartitionName`` with all its fields in the value."""
+    """(line number, key, value). A partition, node or device is one entry with all its fields in the value."""
     pending: tuple[int, str, str] | None = None
     for number, raw in enumerate(text.splitlines(), start=1):
         line = re.sub(r"(?<!\\)#.*", "", raw)
@@ -85,7 +92,7 @@ def _logical(text: str) -> Iterator[tuple[int, str, str]]:
         if match is None:
             continue
         entry = (number, match.group(1), match.group(2))
-        if entry[1].lower() == "partitionname":
+        if entry[1].lower() in _RECORDS:
             pending = (number, entry[1], line.strip())
         else:
             yield entry
@@ -102,6 +109,7 @@ class _Config:
         self.weights: dict[str, float] = {}
         self.settings: dict[str, Value] = {}
         self.partitions: list[Partition] = []
+        self.nodes = NodeLines(reading)
         self.n_read = self.others = 0
         self.flags: frozenset[str] = frozenset()
         self._known: dict[str, Callable[[int, str], None]] = {
@@ -114,6 +122,10 @@ class _Config:
             "accountingstorageenforce": self._enforce,
             "prioritytype": self._type,
             "partitionname": self._partition,
+            "nodename": self._node,
+            "name": self._node,
+            "grestypes": lambda line, value: read_types(line, value, reading),
+            "autodetect": lambda line, value: read_autodetect(line, value, reading),
         }
 
     def add(self, line: int, written: str, value: str) -> None:
@@ -137,7 +149,12 @@ class _Config:
             self.reading.remark(0, "no weight is above 0, so jobs go in the order of their submission: policy = fcfs")
             self.settings["priority.policy"] = "fcfs"
         weights = {name: weight for name, weight in self.weights.items() if weight}
-        return SlurmConfig(weights=weights, settings=self.settings, partitions=tuple(self.partitions))
+        return SlurmConfig(
+            weights=weights,
+            settings=self.settings,
+            partitions=tuple(self.partitions),
+            nodes=tuple(self.nodes.found) if self.nodes.is_readable else (),
+        )
 
     def _remark(self, line: int, key: str, value: str) -> None:
         if value.lower() in NOT_SET or value.lower() in _AS_HERE.get(key.lower(), set()):
@@ -214,8 +231,18 @@ class _Config:
         elif value.strip().lower() not in _AS_HERE["prioritytype"]:
             self.reading.remark(line, f"PriorityType {value}: no equivalent in rankd; read as priority/multifactor")
 
+    def _node(self, line: int, value: str) -> None:
+        """A line of nodes, or one of ``gres.conf``, which has a ``Name`` or looks for devices."""
+        fields = _fields(value)
+        if "name" in fields:
+            read_devices(line, fields, self.reading)
+        elif "autodetect" in fields:
+            read_autodetect(line, fields["autodetect"], self.reading)
+        else:
+            self.nodes.add(line, fields)
+
     def _partition(self, line: int, value: str) -> None:
-        fields = {key.lower(): text.strip('"') for key, text in _PAIR.findall(value)}
+        fields = _fields(value)
         name = fields.get("partitionname", "")
         if name.upper() == "DEFAULT":
             self.reading.remark(
@@ -230,6 +257,7 @@ class _Config:
                 factor=None if factor is None else self.reading.amount(line, "PriorityJobFactor", factor, 0.0),
                 is_default=fields.get("default", "").lower() in ("yes", "y", "true"),
                 billing=self._billing(line, name, fields.get("tresbillingweights", "")),
+                qos=None if fields.get("qos", "").lower() in NOT_SET else fields["qos"],
             )
         )
         lost = [key for key in ("prioritytier", "preemptmode") if fields.get(key, "1").lower() not in ("1", "off")]
@@ -252,7 +280,22 @@ class _Config:
                 )
             else:
                 billing[resource] = per_unit(resource, weight, suffix)
-        return billing
+        return self._summed(line, name, billing)
+
+    def _summed(self, line: int, name: str, billing: dict[str, float]) -> dict[str, float]:
+        """The weights, where the weight of a model has that of all GPUs in it: Slurm bills both for one device."""
+        of_all = billing.get(GPU, 0.0)
+        models = [kind for kind in billing if model_of(kind) is not None] if of_all else []
+        if models:
+            shown = ", ".join(f"{kind} = {billing[kind] + of_all:g}" for kind in models)
+            message = f"Slurm bills the weight of gres/gpu as well for a device of a named model; so {shown}"
+            self.reading.remark(line, f"partition '{name}': {message}")
+        return billing | {kind: billing[kind] + of_all for kind in models}
+
+
+def _fields(value: str) -> dict[str, str]:
+    """The fields of an entry by key in lower case."""
+    return {key.lower(): text.strip('"') for key, text in _PAIR.findall(value)}
 
 
 def _version(text: str) -> tuple[int, int]:

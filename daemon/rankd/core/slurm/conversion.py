@@ -14,12 +14,15 @@ import msgspec
 from rankd.core.errors import ConfigurationError, Problem
 from rankd.core.fairshare.tree import AccountTree
 from rankd.core.model.association import Association
+from rankd.core.model.device import model_of
 from rankd.core.model.setting import Qos
 from rankd.core.slurm.assoc import parse_associations, parse_shares
 from rankd.core.slurm.config import Partition, SlurmConfig, Value, parse_config
 from rankd.core.slurm.identify import NAMES, Kind, kind_of
+from rankd.core.slurm.limit import QueueLimits, UserLimit, queue_limits, remark_unused, user_limits
+from rankd.core.slurm.node import known_nodes
 from rankd.core.slurm.qos import parse_qos
-from rankd.core.slurm.reading import Accounting, Reading, Remark, naming, said
+from rankd.core.slurm.reading import Accounting, Limit, Reading, Remark, naming, said
 from rankd.core.slurm.sacctmgr_dump import parse_dump
 
 DEFAULT_QUEUE = "default"
@@ -44,12 +47,14 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     factor: float | None
+    limits: QueueLimits = QueueLimits()
 
 
 class Conversion(msgspec.Struct, frozen=True, kw_only=True):
     """The content of a configuration directory, and remarks about values that could not be converted.
 
-    ``sources``: the format of each file. ``usage``: the associations of users with usage that is not 0.
+    ``sources``: the format of each file. ``usage``: the associations of users with usage that is not 0. ``known``: the
+    nodes, and the most that each may offer, in cores, bytes and pieces.
     """
 
     sources: tuple[tuple[str, Kind], ...]
@@ -61,6 +66,8 @@ class Conversion(msgspec.Struct, frozen=True, kw_only=True):
     settings: Mapping[str, Value]
     billing: Mapping[str, float]
     queues: tuple[Queue, ...]
+    limits: tuple[UserLimit, ...]
+    known: Mapping[str, Mapping[str, int]]
     remarks: tuple[Remark, ...]
 
 
@@ -128,20 +135,31 @@ def _combined(parsed: list[_Parsed], own: Reading) -> Conversion:
         _compare(trees[0], other)
     qos = _qos(parsed)
     default_qos = _default_qos(parsed, qos, own)
-    partitions = [partition for one in parsed for partition in one.config.partitions]
     configs = [one for one in parsed if one.kind == "config"]
+    partitions = [partition for one in parsed for partition in one.config.partitions]
     settings = {key: value for one in configs for key, value in one.config.settings.items()}
-    queues, billing = _queues(partitions, own), _billing(partitions, own)
+    of_qos = [(limit, one.reading) for one in _with_qos(parsed) for limit in one.accounting.qos_limits]
+    of_users = [(limit, one.reading) for one in trees[:1] for limit in one.accounting.user_limits]
+    remark_unused({partition.qos or "" for partition in partitions}, of_qos)
+    queues, billing = _queues(partitions, of_qos, own), _billing(partitions, own)
+    known = known_nodes([line for one in configs for line in one.config.nodes])
+    if known:
+        own.remark(0, f"only these nodes may join ([nodes] known in rankd.toml): {', '.join(known)[:200]}")
+    weights = {name: weight for one in configs for name, weight in one.config.weights.items()}
+    limits = user_limits(associations, of_users)
+    _remark_models([*billing, *(name.partition(".")[2] for name in weights)], queues, limits, own)
     return Conversion(
         sources=tuple((one.source.name, one.kind) for one in parsed),
         associations=associations,
         usage=_usage(trees, associations),
         qos=qos,
         default_qos=default_qos,
-        weights={name: weight for one in configs for name, weight in one.config.weights.items()},
+        weights=weights,
         settings=settings,
         billing=billing,
         queues=queues,
+        limits=limits,
+        known=known,
         remarks=tuple(remark for one in parsed for remark in one.reading.remarks) + tuple(own.remarks),
     )
 
@@ -172,10 +190,15 @@ def _usage(trees: list[_Parsed], associations: Iterable[Association]) -> tuple[A
     )
 
 
+def _with_qos(parsed: Iterable[_Parsed]) -> list[_Parsed]:
+    """The file whose QoS are used: a table of QoS, else a dump. Empty if there is neither."""
+    found = {one.kind: one for one in parsed if one.accounting.qos}
+    return [found[kind] for kind in ("qos", "dump") if kind in found][:1]
+
+
 def _qos(parsed: Iterable[_Parsed]) -> tuple[Qos, ...]:
-    """The QoS from a table of QoS, else from a dump. Without either, there is one: ``normal``."""
-    found = {one.kind: one.accounting.qos for one in parsed if one.accounting.qos}
-    return found.get("qos") or found.get("dump") or (Qos(name="normal"),)
+    """The QoS. Without any, there is one: ``normal``."""
+    return next((one.accounting.qos for one in _with_qos(parsed)), (Qos(name="normal"),))
 
 
 def _default_qos(parsed: Iterable[_Parsed], qos: Sequence[Qos], own: Reading) -> str:
@@ -188,8 +211,11 @@ def _default_qos(parsed: Iterable[_Parsed], qos: Sequence[Qos], own: Reading) ->
     return "normal" if "normal" in names else names[0]
 
 
-def _queues(partitions: Sequence[Partition], own: Reading) -> tuple[Queue, ...]:
-    """A leaf for each partition, and the default queue for jobs that name none."""
+def _queues(
+    partitions: Sequence[Partition], of_qos: Sequence[tuple[Limit, Reading]], own: Reading
+) -> tuple[Queue, ...]:
+    """A leaf for each partition with the limits of its QoS, and the default queue for jobs that name none."""
+    by_qos = {qos: queue_limits(qos, of_qos) for qos in dict.fromkeys(one.qos for one in partitions)}
     queues: dict[str, Queue] = {}
     default: Partition | None = None
     for partition in partitions:
@@ -199,15 +225,35 @@ def _queues(partitions: Sequence[Partition], own: Reading) -> tuple[Queue, ...]:
             continue
         if name != partition.name:
             own.remark(0, f"partition '{partition.name}' becomes the queue '{name}'")
-        queues[name.lower()] = Queue(name=name, factor=partition.factor)
+        queues[name.lower()] = Queue(name=name, factor=partition.factor, limits=by_qos[partition.qos])
         default = partition if partition.is_default else default
     if DEFAULT_QUEUE not in queues:
         factor = default.factor if default else None
-        queues[DEFAULT_QUEUE] = Queue(name=DEFAULT_QUEUE, factor=factor)
+        limits = by_qos[default.qos] if default else QueueLimits()
+        queues[DEFAULT_QUEUE] = Queue(name=DEFAULT_QUEUE, factor=factor, limits=limits)
         if default:
             message = f"jobs that name no queue go to root.default; it has the factor of '{default.name}'"
             own.remark(0, message)
+    _remark_shared(queues.values(), partitions, own)
     return tuple(queues.values())
+
+
+def _remark_models(kinds: Iterable[str], queues: Iterable[Queue], limits: Iterable[UserLimit], own: Reading) -> None:
+    """Remark on models of GPUs, since agents may name them in another way than the site did for Slurm."""
+    limited = [one for queue in queues for one in (queue.limits.maximum, queue.limits.each_user)]
+    limited += [limit.amounts for limit in limits]
+    named = {model_of(kind) for kind in (*kinds, *(kind for amounts in limited for kind in amounts))} - {None}
+    if named:
+        shown = ", ".join(sorted(filter(None, named)))
+        own.remark(0, f"models of GPUs: {shown}; compare them with the names that agents give (rankd nodes --devices)")
+
+
+def _remark_shared(queues: Iterable[Queue], partitions: Iterable[Partition], own: Reading) -> None:
+    """Remark on a limit that Slurm counts over several partitions, and rankd in each queue by itself."""
+    limited = [queue.name for queue in queues if queue.limits != QueueLimits()]
+    names = [partition.qos for partition in partitions if partition.qos]
+    if limited and (len(limited) > 1 or len(names) != len(set(names))):
+        own.remark(0, f"limits of the partitions' QoS count in each queue by itself: {', '.join(limited)}")
 
 
 def _billing(partitions: Sequence[Partition], own: Reading) -> dict[str, float]:

@@ -10,7 +10,10 @@ from rankd.core.slurm.printed_table import canonical
 Kind = Literal["dump", "associations", "shares", "qos", "config"]
 
 _DUMP = re.compile(r"^\s*(Cluster|Machine|Parent|Account|Project|User|QOS) +- +", re.MULTILINE)
-_CONFIG = re.compile(r"^\s*(Priority\w+|PartitionName|SlurmctldHost|ClusterName|SLURM_VERSION)\s*=", re.MULTILINE)
+_CONFIG = re.compile(
+    r"^\s*(Priority\w+|PartitionName|NodeName|GresTypes|SlurmctldHost|ClusterName|SLURM_VERSION)\s*=", re.MULTILINE
+)
+_GRES_CONFIG = re.compile(r"^\s*(AutoDetect=|Name=[A-Za-z]\S*\s+\w+=)", re.MULTILINE | re.IGNORECASE)
 
 NAMES: dict[Kind, str] = {
     "dump": "sacctmgr dump",
@@ -33,4 +36,4 @@ def kind_of(text: str) -> Kind | None:
         return "qos"
     if _DUMP.search(text):
         return "dump"
-    return "config" if _CONFIG.search(text) else None
+    return "config" if _CONFIG.search(text) or _GRES_CONFIG.search(text) else None

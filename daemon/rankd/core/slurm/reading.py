@@ -89,10 +89,29 @@ class Reading:
         return int(value)
 
 
+class Limit(msgspec.Struct, frozen=True, kw_only=True):
+    """A limit of trackable resources as it is written. ``owner``: a user or a QoS. ``key``: in lower case."""
+
+    owner: str
+    line: int
+    key: str
+    text: str
+
+    @property
+    def title(self) -> str:
+        """The name of the limit, as in Slurm."""
+        return {"grptres": "GrpTRES"}.get(self.key, "MaxTRESPerUser")
+
+    def __str__(self) -> str:
+        """``GrpTRES=cpu=64,gres/gpu=8``."""
+        return f"{self.title}={self.text}"
+
+
 class Accounting(msgspec.Struct, frozen=True, kw_only=True):
     """The content of one file of the accounting.
 
     ``lines[i]``: the line of ``associations[i]``. ``default_qos``: that of the cluster, if it has one.
+    ``user_limits``, ``qos_limits``: limits that may have an equivalent.
     """
 
     cluster: str = ""
@@ -100,6 +119,8 @@ class Accounting(msgspec.Struct, frozen=True, kw_only=True):
     lines: tuple[int, ...] = ()
     qos: tuple[Qos, ...] = ()
     default_qos: str | None = None
+    user_limits: tuple[Limit, ...] = ()
+    qos_limits: tuple[Limit, ...] = ()
 
 
 class Entries:

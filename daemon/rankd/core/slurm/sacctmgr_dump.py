@@ -20,10 +20,13 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+import msgspec
+
 from rankd.core.model.association import ROOT, Association
 from rankd.core.model.setting import Qos
+from rankd.core.slurm.limit_line import OF_QOS, OF_USERS, limits_in
 from rankd.core.slurm.qos import qos_of
-from rankd.core.slurm.reading import NOT_SET, Accounting, Entries, Reading
+from rankd.core.slurm.reading import NOT_SET, Accounting, Entries, Limit, Reading
 
 _LINE = re.compile(r"\s*([A-Za-z]+) *- *")
 _END = r"[ \t]*(?=:|\#|$)"
@@ -31,6 +34,8 @@ _VALUE = rf"(?:'(?P<single>.*?)'|\"(?P<double>.*?)\"|(?P<plain>(?!['\"])(?:\\.|[
 _NAME = re.compile(_VALUE)
 _OPTION = re.compile(rf"(?P<key>[^:='\"\#]*)=[ \t]*{_VALUE}")
 _NEXT = re.compile(r"[^:\#]*")
+
+_WITHOUT_MODEL = re.compile(r"(?:^|,)gres/[^=,/]+$", re.IGNORECASE)
 
 _OBJECTS = {"machine": "cluster", "project": "account"}
 """Other words for the same objects, which Slurm accepts too."""
@@ -57,7 +62,8 @@ def parse_dump(text: str, reading: Reading) -> Accounting:
         dump.add(line)
     if not dump.cluster:
         reading.refuse(0, "no line `Cluster - 'name'`: this is not a complete dump of sacctmgr")
-    return dump.entries.accounting(dump.cluster, tuple(dump.qos.values()), dump.default_qos)
+    found = dump.entries.accounting(dump.cluster, tuple(dump.qos.values()), dump.default_qos)
+    return msgspec.structs.replace(found, user_limits=tuple(dump.user_limits), qos_limits=tuple(dump.qos_limits))
 
 
 class _Dump:
@@ -70,6 +76,8 @@ class _Dump:
         self.default_qos: str | None = None
         self.qos: dict[str, Qos] = {}
         self.parent = ROOT
+        self.user_limits: list[Limit] = []
+        self.qos_limits: list[Limit] = []
 
     def add(self, line: _Line) -> None:
         handlers = {
@@ -126,7 +134,9 @@ class _Dump:
             default=line.options.get("defaultaccount") == self.parent,
         )
         self.entries.add(entry, line.number, line.options.get("partition", ""))
-        self.reading.lost(line.number, subject, _rest(line, {"fairshare", "priority", "defaultaccount", "partition"}))
+        self.user_limits += limits_in(line.options, OF_USERS, line.name, line.number)
+        used = {"fairshare", "priority", "defaultaccount", "partition", *OF_USERS}
+        self.reading.lost(line.number, subject, _rest(line, used))
 
     def _qos(self, line: _Line) -> None:
         if line.name in self.qos:
@@ -134,7 +144,8 @@ class _Dump:
         self.qos[line.name] = qos_of(
             line.name, line.options.get("priority", ""), line.options.get("usagefactor", ""), line.number, self.reading
         )
-        self.reading.lost(line.number, f"QoS '{line.name}'", _rest(line, {"priority", "usagefactor"}))
+        self.qos_limits += limits_in(line.options, OF_QOS, line.name, line.number)
+        self.reading.lost(line.number, f"QoS '{line.name}'", _rest(line, {"priority", "usagefactor", *OF_QOS}))
 
 
 def _shares(line: _Line) -> str:
@@ -188,17 +199,29 @@ def _options(text: str, at: int, number: int, kind: str, reading: Reading) -> _L
         reading.refuse(number, f"the name in '{text[:60]}' has a quote that is not closed; is the file whole?")
         return None
     line = _Line(number, kind, _value(name), {}, {})
-    at = name.end()
+    at, last = name.end(), ""
     while at < len(text) and text[at] == ":":
         option = _OPTION.match(text, at + 1)
         if option is None:
             at = _unreadable(text, at + 1, line, reading)
             continue
-        key = option.group("key").strip().rstrip("+-").strip()
-        line.options[key.lower()] = _value(option)
-        line.written[key.lower()] = key
+        last = _add_option(line, option, last)
         at = option.end()
     return line
+
+
+def _add_option(line: _Line, option: re.Match[str], last: str) -> str:
+    """Add an option, and return its key. ``last``: that of the option before.
+
+    Dumps don't quote limits, so the model of ``GrpTRES=gres/gpu:a100=4`` looks like an option of its own.
+    """
+    key = option.group("key").strip().rstrip("+-").strip()
+    if "tres" in last and _WITHOUT_MODEL.search(line.options[last]):
+        line.options[last] += f":{key}={_value(option)}"
+        return last
+    line.options[key.lower()] = _value(option)
+    line.written[key.lower()] = key
+    return key.lower()
 
 
 def _unreadable(text: str, at: int, line: _Line, reading: Reading) -> int:

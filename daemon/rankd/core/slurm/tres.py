@@ -44,6 +44,16 @@ def parse_tres(text: str) -> dict[str, tuple[float, str]]:
     return found
 
 
+def amount_of(resource: str, number: float, suffix: str) -> int | None:
+    """An amount in cores, bytes or pieces; None if it is not whole. Memory without a suffix is in MiB.
+
+    >>> amount_of("memory", 4, "G") == 4 * 2**30, amount_of("memory", 512, "") == 512 * 2**20, amount_of("gpu", 2.5, "")
+    (True, True, None)
+    """
+    amount = number * (_MEBIBYTE if resource == MEMORY and not suffix else _SUFFIXES[suffix])
+    return int(amount) if amount.is_integer() else None
+
+
 def per_unit(resource: str, weight: float, suffix: str) -> float:
     """A billing weight per unit of rankd.
 

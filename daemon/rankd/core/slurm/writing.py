@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from rankd.core.model.association import ROOT, Association
+from rankd.core.model.quantity import MEMORY
 from rankd.core.model.setting import DEFAULT_WEIGHTS
 from rankd.core.slurm.config import Value
 from rankd.core.slurm.conversion import Conversion
@@ -44,6 +45,9 @@ def _settings(conversion: Conversion) -> Iterator[str]:
             yield f"billing = {_table(conversion.billing)}"
         if section == "priority" and conversion.weights:
             yield from ["", "[priority.weights]", *(f"{_key(k)} = {_number(w)}" for k, w in _ordered(conversion))]
+    if conversion.known:
+        yield from ["", "# Other nodes are refused. Remove this table to let all nodes join.", "[nodes.known]"]
+        yield from (f"{_key(names)} = {_amounts(most)}" for names, most in conversion.known.items())
     for qos in conversion.qos:
         yield from ["", "[[qos]]", f"name = {json.dumps(qos.name)}", f"priority = {qos.priority}"]
         yield f"usage_factor = {_number(qos.usage_factor)}"
@@ -90,11 +94,41 @@ def _user(entry: Association) -> str:
 
 def _queues(conversion: Conversion) -> Iterator[str]:
     yield "# Made by `rankd import slurm`: a queue for each partition."
-    yield from ["partitions:", "  - name: default", "    queues:", "      - name: root", "        queues:"]
+    yield from ["partitions:", "  - name: default", "    queues:", "      - name: root"]
+    if conversion.limits:
+        yield "        limits:"
+        for limit in conversion.limits:
+            yield f"          - {{users: [{_yaml(limit.user)}], maxresources: {_quantities(limit.amounts)}}}"
+    yield "        queues:"
     for queue in conversion.queues:
         yield f"          - name: {_yaml(queue.name)}"
         if queue.factor is not None:
             yield f'            properties: {{priority.factor: "{_number(queue.factor)}"}}'
+        if queue.limits.maximum:
+            yield f"            resources: {{max: {_quantities(queue.limits.maximum)}}}"
+        if queue.limits.each_user:
+            yield f'            limits: [{{users: ["*"], maxresources: {_quantities(queue.limits.each_user)}}}]'
+
+
+def _amounts(amounts: Mapping[str, int]) -> str:
+    """A table of TOML. Memory is in MiB, if it is whole."""
+    parts = (f"{_key(kind)} = {json.dumps(_sized(kind, amount))}" for kind, amount in amounts.items())
+    return f"{{ {', '.join(parts)} }}" if amounts else "{}"
+
+
+def _quantities(amounts: Mapping[str, int]) -> str:
+    """A mapping of YAML, with the quantities of YuniKorn."""
+    parts = (f"{json.dumps(kind)}: {_sized(kind, amount)}" for kind, amount in amounts.items())
+    return f"{{{', '.join(parts)}}}"
+
+
+def _sized(kind: str, amount: int) -> int | str:
+    """Memory with the largest suffix that keeps it whole."""
+    if kind == MEMORY and amount:
+        for suffix, size in (("Ti", 2**40), ("Gi", 2**30), ("Mi", 2**20)):
+            if amount % size == 0:
+                return f"{amount // size}{suffix}"
+    return amount
 
 
 def _usage(conversion: Conversion) -> Iterator[str]:

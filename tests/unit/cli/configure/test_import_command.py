@@ -108,6 +108,34 @@ def test_a_directory_that_holds_something_is_not_touched_without_force(site, tmp
     assert load_configuration(target).associations
 
 
+def test_nodes_gpus_and_their_limits_come_over(site, tmp_path, capsys):
+    """The partitions and nodes of a small site, in the forms of slurm.conf, gres.conf and sacctmgr's manuals."""
+    (site / "slurm.conf").write_text(
+        "GresTypes=gpu,mps\nNodeName=gpu[01-02] CPUs=64 RealMemory=512000 Gres=gpu:a100:4(S:0-1),gpu:v100:1\n"
+        "PartitionName=gpu Nodes=gpu[01-02] QoS=high TRESBillingWeights=CPU=1,GRES/gpu=2.0,GRES/gpu:a100=4\n"
+    )
+    (site / "gres.conf").write_text("AutoDetect=nvml\nName=gpu Type=a100 File=/dev/nvidia[0-3] Links=-1,4,4,4\n")
+    (site / "partitions").write_text("PartitionName=batch PriorityJobFactor=7 Default=YES\n")
+    (site / "hpc.cfg").write_text(
+        DUMP.replace(
+            "UsageFactor=2.0", "GrpTRES=gres/gpu=6,gres/gpu:a100=4:MaxTRESPerUser=gres/gpu=2:UsageFactor=2.0", 1
+        ).replace(":Priority=3\n", ":Priority=3:GrpTRES=gres/gpu=3\n")
+    )
+    assert import_slurm(site, "-o", tmp_path / "etc") == 0
+    made = load_configuration(tmp_path / "etc")
+    assert made.settings.nodes.known == {"gpu[01-02]": {"vcore": 64, "memory": "500Gi", "gpu": 5}}
+    assert made.settings.priority.fairshare.billing == {"vcore": 1.0, "gpu": 2.0, "gpu:a100": 6.0}
+    root = made.partitions[0].root
+    assert [(limit.users, limit.maxresources) for limit in root.limits] == [(("yes",), {"gpu": 3})]
+    [gpu] = [queue for queue in root.queues if queue.name == "gpu"]
+    assert gpu.max == {"gpu": 6, "gpu:a100": 4}
+    assert [(limit.users, limit.maxresources) for limit in gpu.limits] == [(("*",), {"gpu": 2})]
+    told = capsys.readouterr().out
+    assert "slurm.conf:1: GresTypes mps: no equivalent in rankd" in told
+    assert "gres.conf:2: file=/dev/nvidia[0-3], links=-1,4,4,4: agents read this from the driver" in told
+    assert ", 2 nodes; " in told
+
+
 @pytest.mark.parametrize("content", [None, b"\xff\xfe", b"hello\n"])
 def test_what_can_not_be_read_is_named(tmp_path, capsys, content):
     file = tmp_path / "file"

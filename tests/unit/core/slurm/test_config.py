@@ -124,6 +124,28 @@ def test_partitions_of_scontrol_and_of_slurm_conf():
     assert (partition.factor, partition.is_default) == (100, True)
 
 
+def test_slurm_bills_a_model_and_all_gpus_for_one_device():
+    line = 'PartitionName=gpu TRESBillingWeights="CPU=1,GRES/gpu=2.0,GRES/gpu:a100=4"\n'
+    found, reading = read(parse_config, line)
+    assert found.partitions[0].billing == {"vcore": 1.0, "gpu": 2.0, "gpu:a100": 6.0}
+    assert "so gpu:a100 = 6" in reading.remarks[0].message
+    found, reading = read(parse_config, 'PartitionName=gpu TRESBillingWeights="GRES/gpu:a100=4"\n')
+    assert found.partitions[0].billing == {"gpu:a100": 4.0}
+    assert not reading.remarks
+
+
+def test_devices_of_gres_conf():
+    text = (
+        "AutoDetect=nvml\nNodeName=n[1-2] Name=gpu Type=a100 File=/dev/nvidia[0-3]\nName=gpu Type=v100 Count=2\n"
+        "NodeName=n3 AutoDetect=off\n"
+    )
+    found, reading = read(parse_config, text)
+    assert found.nodes == ()
+    assert [(remark.line, remark.message.partition(":")[0]) for remark in reading.remarks] == [
+        (2, "file=/dev/nvidia[0-3]"), (4, "AutoDetect=off"),
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [

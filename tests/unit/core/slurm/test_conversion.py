@@ -23,6 +23,8 @@ def convert(*texts, cluster=""):
     [
         (DUMP, "dump"), (SSHARE, "shares"), (QOS, "qos"), (CONFIG, "config"),
         ("Account|User|Share\n", "associations"), ("PartitionName=a Nodes=n1\n", "config"),
+        ("NodeName=n1 Gres=gpu:2\n", "config"), ("AutoDetect=nvml\n", "config"),
+        ("Name=gpu Type=a100 File=/dev/nvidia0\n", "config"), ("Name=x\n", None),
         ("a|b|1\n", None), ("hello\n", None), ("", None),
     ],
 )  # fmt: skip

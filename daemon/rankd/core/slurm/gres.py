@@ -1,0 +1,84 @@
+"""Generic resources of nodes: ``Gres=gpu:a100:4(S:0-1),lic:3``, and the lines of ``gres.conf``.
+
+Source: slurm.conf(5) (GresTypes, Gres) and gres.conf(5) of Slurm 24.11.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from rankd.core.model.device import GPU
+from rankd.core.slurm.reading import NOT_SET, Reading
+
+_ITEMS = re.compile(r",(?![^(]*\))")
+"""The commas between resources, not those of ``(S:0,1)``."""
+_ITEM = re.compile(
+    r"(?P<name>[A-Za-z][A-Za-z0-9_.-]*)(?P<types>(:[A-Za-z0-9_][^:]*)*?)(:(?P<count>[0-9]{1,15})(?P<suffix>[KMGTP]?))?"
+)
+_PLACES = re.compile(r"\([^()]*\)$")
+_FACTORS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40, "P": 2**50}
+_PARTS_OF_GPUS = frozenset({"mps", "shard"})
+_FOUND_BY_AGENTS = frozenset({"nvml", "nvidia", "rsmi"})
+_DESCRIBED = ("file", "multiplefiles", "cores", "links", "flags")
+
+
+def parse_gres(text: str) -> tuple[dict[str, int], list[str]]:
+    """The number of each resource of a node, and the entries that rankd has no equivalent for.
+
+    Types are left out: a node of rankd's has as many ``gpu`` as there are of all types, and its agent names the models.
+
+    >>> parse_gres("gpu:a100:4(S:0-1),gpu:v100:2,nic:1,mps:400")
+    ({'gpu': 6, 'nic': 1}, ['mps:400'])
+    """
+    amounts: dict[str, int] = {}
+    lost: list[str] = []
+    for item in (piece.strip() for piece in _ITEMS.split(text) if piece.strip().lower() not in NOT_SET):
+        found = _ITEM.fullmatch(_PLACES.sub("", item).replace(":no_consume", ""))
+        name = found["name"].lower() if found else ""
+        if found is None or name in _PARTS_OF_GPUS:
+            lost.append(item)
+            continue
+        count = 1 if found["count"] is None else int(found["count"]) * _FACTORS[found["suffix"]]
+        amounts[name] = amounts.get(name, 0) + count
+    return amounts, lost
+
+
+def read_types(line: int, value: str, reading: Reading) -> None:
+    """``GresTypes``: GPUs are known. Parts of GPUs have no equivalent, and nodes may offer other resources."""
+    for name in (word.strip().lower() for word in value.split(",")):
+        if name in NOT_SET or name == GPU:
+            continue
+        if name in _PARTS_OF_GPUS:
+            reading.remark(line, f"GresTypes {name}: no equivalent in rankd; parts of a card (MIG) are devices")
+        else:
+            reading.remark(line, f"GresTypes {name}: agents offer it with --resources {name}=NUMBER, as an amount")
+
+
+def read_autodetect(line: int, value: str, reading: Reading) -> None:
+    """``AutoDetect``: agents always look for NVIDIA's and AMD's cards."""
+    for word in re.split(r"[,\s]+", value.strip().lower()):
+        if word == "off":
+            reading.remark(
+                line, "AutoDetect=off: agents look for GPUs; start them with --no-devices where they should not"
+            )
+        elif word and word not in _FOUND_BY_AGENTS:
+            reading.remark(
+                line, f"AutoDetect={word}: no equivalent in rankd; list the devices with `rankd agent --devices`"
+            )
+
+
+def read_devices(line: int, fields: Mapping[str, str], reading: Reading) -> None:
+    """A line of ``gres.conf``. Files, cores and links are those that the driver names to the agent."""
+    name = fields.get("name", "").lower()
+    if name in _PARTS_OF_GPUS:
+        reading.remark(line, f"gres.conf {name}: no equivalent in rankd; parts of a card (MIG) are devices")
+    elif name == GPU and (given := [f"{key}={fields[key]}" for key in _DESCRIBED if fields.get(key)]):
+        message = (
+            f"{', '.join(given)}: agents read this from the driver; without a driver, `rankd agent --devices FILE`"
+        )
+        reading.remark(line, f"{message} lists the devices")
+    elif name != GPU:
+        reading.remark(line, f"gres.conf {name}: agents offer it with --resources {name}=NUMBER, as an amount")
+    if fields.get("autodetect"):
+        read_autodetect(line, fields["autodetect"], reading)

@@ -1,0 +1,108 @@
+"""Nodes of ``slurm.conf`` and of ``scontrol show node``: which ones may join, and what each has.
+
+In rankd this is ``[nodes] known``. Amounts are limits there: a node has what its agent offers, and no more than this.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from rankd.core.model.nodelist import fold, unfold
+from rankd.core.model.quantity import MEMORY, MOST_CORES, MOST_OF_A_NODE, VCORE
+from rankd.core.slurm.gres import parse_gres
+from rankd.core.slurm.reading import Reading
+
+_MEBIBYTE = 2**20
+MOST_NODES = 100_000
+"""In one import. More are taken for a typo."""
+_LONG_NUMBER = re.compile(r"[0-9]{16}")
+_KINDS = re.compile(r"[a-z][a-z0-9_.-]{0,62}")
+
+
+class NodeLine(msgspec.Struct, frozen=True, kw_only=True):
+    """Nodes with the same amounts. ``resources``: None if the line does not say what they have."""
+
+    names: tuple[str, ...]
+    line: int
+    resources: Mapping[str, int] | None
+
+
+class NodeLines:
+    """The nodes of the lines so far. ``NodeName=DEFAULT`` changes what the lines below leave out."""
+
+    def __init__(self, reading: Reading) -> None:
+        self.found: list[NodeLine] = []
+        self.is_readable = True
+        self._reading = reading
+        self._usual: dict[str, str] = {}
+
+    def add(self, line: int, fields: Mapping[str, str]) -> None:
+        """A line, with its fields by key in lower case."""
+        name = fields.get("nodename", "")
+        if name.upper() == "DEFAULT":
+            self._usual |= fields
+            return
+        names = self._names(line, name)
+        whole = {**self._usual, **fields}
+        amounts = self._amounts(line, name, whole)
+        if names:
+            self.found.append(NodeLine(names=tuple(names), line=line, resources=amounts))
+
+    def _names(self, line: int, text: str) -> list[str]:
+        try:
+            names = [] if _LONG_NUMBER.search(text) else unfold(text)
+        except ValueError:
+            names = []
+        if not names or len(names) + sum(len(one.names) for one in self.found) > MOST_NODES:
+            self.is_readable = False
+            message = f"the nodes '{text[:60]}' can't be read; no node is put into [nodes] known, so all may join"
+            self._reading.remark(line, message)
+            return []
+        return names
+
+    def _amounts(self, line: int, name: str, fields: Mapping[str, str]) -> dict[str, int] | None:
+        """What each node has; None if the line lacks the cores or the memory."""
+        subject = f"node '{name[:60]}'"
+        generic, lost = parse_gres(fields.get("gres", ""))
+        lost += [f"{kind}:{number}" for kind, number in generic.items() if not _is_possible(kind, number)]
+        self._reading.lost(line, subject, [f"Gres={item}" for item in lost])
+        cores = _cores(line, subject, fields, self._reading)
+        memory = self._reading.whole(line, f"RealMemory of {subject}", fields.get("realmemory", ""))
+        if not 0 < cores <= MOST_CORES or not 0 < memory * _MEBIBYTE <= MOST_OF_A_NODE:
+            message = f"{subject}: without CPUs and RealMemory it may offer what its agent finds"
+            self._reading.remark(line, message)
+            return None
+        kept = {kind: number for kind, number in generic.items() if _is_possible(kind, number)}
+        return {VCORE: cores, MEMORY: memory * _MEBIBYTE, **kept}
+
+
+def _is_possible(kind: str, number: int) -> bool:
+    return kind not in (VCORE, MEMORY) and number <= MOST_OF_A_NODE and _KINDS.fullmatch(kind) is not None
+
+
+def _cores(line: int, subject: str, fields: Mapping[str, str], reading: Reading) -> int:
+    """The processors, as Slurm counts them; 0 if no field says how many."""
+    for key in ("cpus", "cputot"):
+        if fields.get(key):
+            return reading.whole(line, f"CPUs of {subject}", fields[key])
+    parts = ("boards", "sockets", "socketsperboard", "corespersocket", "threadspercore")
+    given = [reading.whole(line, f"{key} of {subject}", fields[key]) for key in parts if fields.get(key)]
+    product = 1
+    for number in given:
+        product *= min(number, MOST_CORES + 1)
+    return product if given else 0
+
+
+def known_nodes(lines: Sequence[NodeLine]) -> dict[str, Mapping[str, int]]:
+    """The table ``[nodes] known``: lists of nodes with what each may offer. A node counts where it is named first."""
+    seen = set[str]()
+    known: dict[str, Mapping[str, int]] = {}
+    for one in lines:
+        names = [name for name in dict.fromkeys(one.names) if name not in seen]
+        seen.update(names)
+        if names:
+            known[fold(names)] = one.resources or {}
+    return known

@@ -1,0 +1,63 @@
+"""Gres of nodes, and gres.conf."""
+
+import pytest
+
+from rankd.core.slurm.gres import parse_gres, read_autodetect, read_devices, read_types
+from rankd.core.slurm.reading import Reading
+
+
+@pytest.mark.parametrize(
+    ("text", "amounts", "lost"),
+    [
+        ("gpu:4", {"gpu": 4}, []),
+        ("gpu", {"gpu": 1}, []),
+        ("gpu:a100:4", {"gpu": 4}, []),
+        ("gpu:a100", {"gpu": 1}, []),
+        ("gpu:a100:4(S:0-1)", {"gpu": 4}, []),
+        ("gpu:a100:2(S:0,1),gpu:v100:2(S:1)", {"gpu": 4}, []),
+        (
+            "gpu:gtx1080:1,gpu:kepler:1,mps:400,bandwidth:lustre:no_consume:4G",
+            {"gpu": 2, "bandwidth": 2**32},
+            ["mps:400"],
+        ),
+        ("shard:8,gpu:2", {"gpu": 2}, ["shard:8"]),
+        ("(null)", {}, []),
+        ("", {}, []),
+        ("gpu:-1", {}, ["gpu:-1"]),
+        ("gpu::4", {}, ["gpu::4"]),
+    ],
+)
+def test_the_resources_of_a_node(text, amounts, lost):
+    assert parse_gres(text) == (amounts, lost)
+
+
+def remarks(read, *given):
+    reading = Reading("gres.conf")
+    read(1, *given, reading)
+    assert not reading.problems
+    return [remark.message for remark in reading.remarks]
+
+
+def test_types_besides_gpus_are_named():
+    assert remarks(read_types, "gpu") == []
+    [mps, nic] = remarks(read_types, "gpu,mps,nic")
+    assert mps == "GresTypes mps: no equivalent in rankd; parts of a card (MIG) are devices"
+    assert "--resources nic=NUMBER" in nic
+
+
+def test_what_finds_devices_by_itself_is_the_same_here():
+    for word in ("nvml", "rsmi", "nvidia"):
+        assert remarks(read_autodetect, word) == []
+    assert "--no-devices" in remarks(read_autodetect, "off")[0]
+    assert remarks(read_autodetect, "oneapi")[0].startswith("AutoDetect=oneapi: no equivalent in rankd")
+
+
+def test_files_and_links_are_named():
+    fields = {"name": "gpu", "type": "a100", "file": "/dev/nvidia[0-3]", "cores": "0-31"}
+    [message] = remarks(read_devices, fields)
+    assert message.startswith("file=/dev/nvidia[0-3], cores=0-31: agents read this from the driver")
+    assert "rankd agent --devices FILE" in message
+    assert remarks(read_devices, {"name": "gpu", "count": "4"}) == []
+    assert "MIG" in remarks(read_devices, {"name": "mps", "count": "400"})[0]
+    assert "--resources tape=NUMBER" in remarks(read_devices, {"name": "tape"})[0]
+    assert "--no-devices" in remarks(read_devices, {"name": "gpu", "autodetect": "off"})[0]
