@@ -255,6 +255,7 @@ class _Parser(argparse.ArgumentParser):
     def _unknown(self, words: list[str]) -> str:
         """What is wrong with words that no option took. Options of Slurm's command get its equivalent."""
         from rankd.client.option_text import unknown_words
+        from rankd.core.near_name import cut
 
         option = next((word for word in words if word.startswith("-")), None)
         if option is not None:
@@ -262,6 +263,9 @@ class _Parser(argparse.ArgumentParser):
 
             if (ours := slurms(self.prog.partition(" ")[2], option)) is not None:
                 return f"there is no option {option.partition('=')[0]}: {ours}"
+        elif re.match("[0-9]", words[0]) and "-j" in self._option_string_actions:
+            word = cut(words[0])
+            return f"there is no place for '{word}'; write `{self.prog} -j {word}`, or `rankd show {word}`"
         return unknown_words(words, self._option_string_actions)
 
 

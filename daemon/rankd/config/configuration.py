@@ -16,6 +16,7 @@ import msgspec
 from rankd.config.accounts import read_accounts
 from rankd.config.change import FILES
 from rankd.config.named_group import GroupLists, unlisted_groups
+from rankd.config.notification_rule import unreachable_targets
 from rankd.config.plugin import factor_names, look_again
 from rankd.config.priority_classes import read_classes_and_access
 from rankd.config.queues import read_queues
@@ -130,6 +131,7 @@ def _read_configuration(directory: str, texts: Mapping[str, str], unreadable: Se
         *_unopened_queues(queues.partitions),
         *_administered_by_all(queues.partitions),
         *_closed_defaults(found),
+        *unreachable_targets(found.settings.notifications, "rankd.toml"),
     )
     return msgspec.structs.replace(found, warnings=warnings)
 

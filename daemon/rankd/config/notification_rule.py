@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from rankd.core.errors import Problem
 from rankd.core.model.setting import NotificationSettings
-from rankd.core.notification.allow_list import needs_mail, pattern_problem
+from rankd.core.notification.address import is_public
+from rankd.core.notification.allow_list import needs_mail, pattern_host, pattern_problem
 from rankd.core.notification.target import is_address, is_host
 
 _SERVER = re.compile(
@@ -84,3 +85,21 @@ def _of_mail(settings: NotificationSettings) -> Iterator[tuple[str, str]]:
         yield "smtp_user", "smtp_user and smtp_password_file belong together"
     elif settings.smtp_user is not None and not (server.is_tls or server.needs_tls):
         yield "smtp", "the password would travel unencrypted; write smtp+starttls:// or smtps://"
+
+
+def unreachable_targets(settings: NotificationSettings, file: str) -> Iterator[Problem]:
+    """Warnings about allowed web addresses on this machine or in a private network that ``private_hosts`` lacks.
+
+    Names are not looked up: only ``localhost`` and addresses written as numbers are known to be private.
+    """
+    for place, pattern in enumerate(settings.allow):
+        host = pattern_host(pattern)
+        if host is None or host in settings.private_hosts:
+            continue
+        is_number = host.startswith("[") or host.replace(".", "").isdecimal()
+        if host.endswith(("localhost", ".localdomain")) or (is_number and not is_public(host.strip("[]"))):
+            message = (
+                f"'{pattern}' allows a host of this machine or of a private network, but private_hosts lacks '{host}',"
+                " so nothing is sent there; add it"
+            )
+            yield Problem(file=file, path=f"notifications.allow[{place}]", message=message)

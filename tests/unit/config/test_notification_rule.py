@@ -2,7 +2,7 @@
 
 import pytest
 
-from rankd.config.notification_rule import MailServer, check_notifications, mail_server, sender
+from rankd.config.notification_rule import MailServer, check_notifications, mail_server, sender, unreachable_targets
 from rankd.core.model.setting import NotificationSettings
 
 
@@ -50,3 +50,23 @@ def test_the_sender():
     assert sender(NotificationSettings(mail_from="a@b.org", mail_domain="c.org")) == "a@b.org"
     assert sender(NotificationSettings(mail_domain="c.org")) == "rankd@c.org"
     assert sender(NotificationSettings(smtp="smtp://mail.org")) == "rankd@mail.org"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "private_hosts", "warns"),
+    [
+        ("https://localhost:8443/*", [], True),
+        ("https://127.0.0.1/*", [], True),
+        ("https://10.1.2.3/*", [], True),
+        ("https://[::1]:8443/*", [], True),
+        ("https://localhost:8443/*", ["localhost"], False),
+        ("https://8.8.8.8/*", [], False),
+        ("https://hooks.example.org/*", [], False),
+        ("https://*.localdomain/*", [], False),
+        ("mailto:*@localhost", [], False),
+    ],
+)
+def test_an_allowed_private_host_that_is_not_listed_draws_a_warning(pattern, private_hosts, warns):
+    settings = NotificationSettings(allow=[pattern], private_hosts=private_hosts)
+    found = list(unreachable_targets(settings, "rankd.toml"))
+    assert [problem.path for problem in found] == (["notifications.allow[0]"] if warns else [])

@@ -200,7 +200,8 @@ def _conditions(arguments: argparse.Namespace, now: float) -> dict[str, Any]:
     """Time limit, begin time and dependencies."""
     import msgspec
 
-    from rankd.client.batch.request import parse_dependencies, parse_yes_or_no
+    from rankd.client.batch.dependency import parse_dependencies
+    from rankd.client.batch.request import parse_yes_or_no
     from rankd.client.instant import parse_time
     from rankd.core.model.job import Dependency
     from rankd.core.submission.duration import parse_duration

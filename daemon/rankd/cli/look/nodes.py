@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rankd.cli.common.amount import shown_bytes, shown_gres
 from rankd.cli.common.duration import shown_time
 from rankd.cli.common.freshness import say
 from rankd.cli.common.layout import Field, column_of, formatted, table_rows
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 
     from rankd.cli.common.option import Subparsers
     from rankd.store.engine.reading import Row
-
-_BINARY = (("T", 2**40), ("G", 2**30), ("M", 2**20), ("K", 2**10))
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -119,8 +118,8 @@ def _letters(arguments: argparse.Namespace) -> str:
 
 
 def _about_devices(arguments: argparse.Namespace, nodes: list[Row]) -> str:
-    """One more column for a long list of nodes, if one of them has devices."""
-    return "G" if arguments.node and arguments.long and any(node["confinement"] for node in nodes) else ""
+    """More columns for a long list of nodes, if one of them has devices."""
+    return "Gk" if arguments.node and arguments.long and any(node["confinement"] for node in nodes) else ""
 
 
 def _confined(row: Row) -> str:
@@ -171,21 +170,10 @@ def fields() -> dict[str, Field]:
         ),
         "E": Field("REASON", lambda row: row["nodes"][0]["drain_reason"] or "none"),
         "u": Field("USER", lambda row: row["nodes"][0]["drained_by"] or ""),
-        "G": Field("CONFINED", _confined),
+        "G": Field("GRES", _gres),
+        "k": Field("CONFINED", _confined),
         "H": Field("HEARTBEAT", lambda row: shown_time(min(node["heartbeat_at"] for node in row["nodes"]))),
     }
-
-
-def shown_bytes(amount: float) -> str:
-    """Memory in the largest binary unit that it fills.
-
-    >>> [shown_bytes(b) for b in (0, 2**30, 1536 * 2**20)]
-    ['0', '1G', '1.5G']
-    """
-    for letter, size in _BINARY:
-        if amount >= size:
-            return f"{amount / size:.4g}{letter}"
-    return f"{amount:g}"
 
 
 def _span(part: str, resource: str, text: Callable[[float], str]) -> Callable[[Row], str]:
@@ -196,6 +184,12 @@ def _span(part: str, resource: str, text: Callable[[float], str]) -> Callable[[R
         return text(min(amounts)) + ("+" if len(amounts) > 1 else "")
 
     return shown
+
+
+def _gres(row: Row) -> str:
+    """What the nodes offer besides cores and memory; with a plus if they differ."""
+    found = sorted({shown_gres(node["capacity"]) for node in row["nodes"]}, reverse=True)
+    return (found[0] or "(null)") + ("+" if len(found) > 1 else "")
 
 
 def _counts(row: Row) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from rankd.cli.common.amount import shown_bytes, shown_gres
 from rankd.cli.common.duration import shown_duration, shown_time
 from rankd.cli.common.freshness import Known, say
 from rankd.cli.common.layout import Field, column_of, formatted, ordered, table_rows
@@ -157,6 +158,9 @@ def fields(known: Known) -> dict[str, Field]:
         started: float = row["started_at"]
         return max(until - started, 0.0)
 
+    def time_left(row: Row) -> float | None:
+        return None if row["time_limit_s"] is None else max(row["time_limit_s"] - run_time(row), 0.0)
+
     def place(row: Row) -> str:
         return f"({_waiting_for(row)})" if row["state"] == "pending" else fold(shown_nodes(row))
 
@@ -179,7 +183,12 @@ def fields(known: Known) -> dict[str, Field]:
         "N": Field("NODELIST", lambda row: fold(shown_nodes(row))),
         "r": column_of("reason", "REASON"),
         "Q": column_of("priority", "PRIORITY", numeric=True),
-        "K": column_of("rank", "RANK", numeric=True),
+        "p": column_of("rank", "RANK", numeric=True),
+        "K": column_of("array_task", "ARRAY_TASK_ID", numeric=True, none="N/A"),
+        "b": Field("TRES_PER_NODE", lambda row: shown_gres(row["resources"]) or "N/A"),
+        "m": Field("MIN_MEMORY", lambda row: shown_bytes(row["resources"].get("memory") or 0), numeric=True),
+        "L": Field("TIME_LEFT", time_left, lambda row: shown_duration(time_left(row)), numeric=True),
+        "E": Field("DEPENDENCY", lambda row: ",".join(map(_dependency, row.get("depends_on") or ())) or "(null)"),
         "y": column_of("urgency", "URGENCY", numeric=True),
         "q": column_of("qos", "QOS"),
         "k": column_of("comment", "COMMENT"),
@@ -189,6 +198,10 @@ def fields(known: Known) -> dict[str, Field]:
         "e": _instant("ended_at", "END_TIME"),
         "x": column_of("exit_status", "EXIT", numeric=True),
     }
+
+
+def _dependency(one: Row) -> str:
+    return f"{one['type']}:{one['job']}" if "job" in one else str(one["type"])
 
 
 def _name(row: Row) -> str:

@@ -36,6 +36,7 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     show.add_argument("job", type=job_name, nargs="+", metavar="JOB", help="ids of jobs, or of tasks: 17_3")
     show.add_argument("--json", action="store_true", help="print JSON (a list for several jobs)")
+    show.add_argument("--env", action="store_true", help="also print the environment of a job of yours")
     show.add_argument("--script", action="store_true", help="print the script of a job of yours, and nothing else")
     add_place(show, looks=True)
     add_asker(show)
@@ -59,7 +60,7 @@ def run_show(arguments: argparse.Namespace) -> int:
     for place, record in enumerate(records):
         if place:
             print()
-        _print_record(record)
+        _print_record(record, with_environment=arguments.env)
     return 0
 
 
@@ -73,7 +74,10 @@ def _print_scripts(scripts: list[tuple[int | str, str]], *, as_json: bool) -> in
     return 0
 
 
-def _print_record(record: Row) -> None:
+def _print_record(record: Row, *, with_environment: bool) -> None:
+    environment = record.get("env") or {}
+    if environment and not with_environment:
+        record["env"] = f"{len(environment)} variable{'' if len(environment) == 1 else 's'}; --env prints them"
     breakdown = record.pop("priority_breakdown", None)
     order = [*FIRST, *sorted(record.keys() - set(FIRST))]
     shown = [(name, _shown(name, record[name])) for name in order if record.get(name) not in (None, "", [], {})]

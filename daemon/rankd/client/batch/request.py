@@ -25,13 +25,15 @@ Job = dict[str, Any]
 URGENCIES = {"hold": 0, "default": 16, "expedite": 31}
 OF_CREDENTIALS = frozenset(f"RANKD_{name}" for name in ("CREDS", "TOKEN", "NATS", "CA", "TLS_CERT", "TLS_KEY"))
 OF_ENCLOSING_JOB = ("SLURM_", "RANKD_ARRAY_")
+WRAPPED = "wrap"
+"""The name of a job whose command is a line."""
+
 EXPORTED_ALL = "ALL"
 EXPORTED_NONE = "NONE"
 
 _NODES = r"(?P<least>[0-9]+)(-(?P<most>[0-9]+))?"  # patterns are compiled at their first use: most jobs need none
 _MEMORY = r"(?P<amount>[0-9]+)\s*(?P<unit>[KMGTkmgt]?)(i?[Bb]?)"
 _CORES = r"[0-9]+(\.[0-9]+)?|[0-9]+m"
-_DEPENDENCY = r"(?P<type>afterok|afterany|afternotok|aftercorr|after)(?P<jobs>(:[0-9]+(_[0-9]+)?)+)"
 
 _AS_GIVEN = (
     "name",
@@ -60,6 +62,8 @@ def job_of(arguments: argparse.Namespace, environment: dict[str, str], now: floa
     job: Job = {"command": command_of(arguments)}
     if script is not None:
         job = {"command": [script.name, *script.arguments], "script": script.text}
+    elif arguments.wrap is not None:
+        job["name"] = WRAPPED  # as with sbatch
     job |= {name: getattr(arguments, name) for name in _AS_GIVEN if getattr(arguments, name) is not None}
     job |= _size(arguments)
     job |= _times(arguments, now)
@@ -85,6 +89,8 @@ def job_of(arguments: argparse.Namespace, environment: dict[str, str], now: floa
 def _conditions(arguments: argparse.Namespace) -> Job:
     job: Job = {}
     if arguments.dependency:
+        from rankd.client.batch.dependency import parse_dependencies
+
         job["depends_on"] = parse_dependencies(arguments.dependency)
     if arguments.kill_on_invalid_dep is not None:
         job["cancel_if_unmet"] = parse_yes_or_no(arguments.kill_on_invalid_dep)
@@ -282,35 +288,6 @@ def parse_yes_or_no(text: str) -> bool:
     if text not in ("yes", "no"):
         raise Refused("usage", f"--kill-on-invalid-dep is '{text}'; write yes or no", "kill_on_invalid_dep")
     return text == "yes"
-
-
-def parse_dependencies(text: str) -> list[Job]:
-    """The dependencies of ``--dependency``, in Slurm's syntax. All of them must be met.
-
-    >>> parse_dependencies("afterok:1:2,afterany:3_4,singleton")[-2:]
-    [{'type': 'afterany', 'job': '3_4'}, {'type': 'singleton'}]
-    """
-    if "?" in text:
-        message = f"'{text}': alternatives (?) are not supported; separate dependencies by commas: all must be met"
-        raise Refused("usage", message, "dependency")
-    found: list[Job] = []
-    for item in text.split(","):
-        if item.strip() == "singleton":
-            found.append({"type": "singleton"})
-            continue
-        match = re.fullmatch(_DEPENDENCY, item.strip())
-        if not match:
-            raise Refused("usage", _not_a_dependency(item), "dependency")
-        jobs = match["jobs"][1:].split(":")
-        found += [{"type": match["type"], "job": int(job) if job.isdecimal() else job} for job in jobs]
-    return found
-
-
-def _not_a_dependency(item: str) -> str:
-    if re.fullmatch(r"\s*after(:[0-9_]+(\+[0-9]+)?)+\s*", item):
-        return f"'{item}': a delay after the start of a job (+5) is not supported; use after:17 without it, or --begin"
-    kinds = "afterok:17, afterok:17_3, afterany, afternotok, after, aftercorr or singleton"
-    return f"'{item}' is not a dependency; write {kinds}"
 
 
 def _travels(name: str, value: str) -> bool:

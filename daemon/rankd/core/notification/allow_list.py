@@ -85,3 +85,13 @@ def pattern_problem(pattern: str) -> str | None:
 def needs_mail(patterns: Iterable[str]) -> bool:
     """Whether mail is allowed, so that a server for it is needed."""
     return any(pattern.startswith(f"{MAIL}:") for pattern in patterns)
+
+
+def pattern_host(pattern: str) -> str | None:
+    """The host of a pattern for the web, in lower case; None for other patterns, and if a star stands in the host.
+
+    >>> pattern_host("https://Hooks.lan:8443/*"), pattern_host("https://*.example.org/*")
+    ('hooks.lan', None)
+    """
+    web = _WEB.fullmatch(pattern)
+    return None if web is None or STAR in web["host"] else web["host"].lower()

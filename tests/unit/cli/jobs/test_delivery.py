@@ -8,7 +8,7 @@ import pytest
 from rankd.cli.common.option import job_ids, names
 from rankd.cli.jobs.cancel_hold_release import selection
 from rankd.cli.jobs.delivered import Delivered
-from rankd.cli.jobs.delivery import report, shown_ids, status_of
+from rankd.cli.jobs.delivery import report, say_output, shown_ids, status_of
 from rankd.cli.main import _parser
 from rankd.client.asker import Asker, login_name
 from rankd.client.pair import key_value
@@ -54,6 +54,24 @@ def output(**changes):
 def test_submissions_print_sbatchs_line(ids, flags, text, capsys):
     report(Delivered(ids=ids, rejected=[]), output(**flags))
     assert capsys.readouterr().out == text
+
+
+@pytest.mark.parametrize(
+    ("job", "ids", "said"),
+    [
+        ({}, [17], "output goes to job-17.out in the output directory of the node's agent"),
+        ({"array": "0-3"}, [17], "output goes to job-%A_%a.out in the output directory of the node's agent"),
+        ({"stdout": "%x-%j.log", "cwd": "/w", "name": "wrap"}, [17], "output goes to /w/wrap-17.log"),
+        ({"stdout": "/l/%j", "cwd": "/w"}, [17, 18], "output goes to /l/%j"),
+        ({"stdout": "%j"}, [17], None),
+        ({}, [], None),
+    ],
+)
+def test_a_line_says_where_its_output_goes(job, ids, said, capsys):
+    say_output({"command": ["sh"], **job}, ids, is_wrapped=True)
+    assert capsys.readouterr() == ("", "" if said is None else f"rankd: {said}\n")
+    say_output({"command": ["sh"], **job}, ids, is_wrapped=False)
+    assert capsys.readouterr().err == ""
 
 
 def test_submissions_as_json(capsys):

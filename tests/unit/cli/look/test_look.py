@@ -7,8 +7,9 @@ from contextlib import closing
 import pytest
 from unit.store.sample_database import NOW, WEIGHTS, make_database
 
-from rankd.cli.look.nodes import shown_state
+from rankd.cli.look.nodes import fields, shown_state
 from rankd.cli.look.prio import decimals
+from rankd.cli.look.show import _print_record
 from rankd.cli.main import main
 from rankd.store.engine.driver import sqlite3
 
@@ -109,9 +110,16 @@ def test_an_own_name_and_users_of_the_machine_are_known_before_their_first_job(r
 
 def test_queue_formats(rankd):
     assert (
-        rankd("queue", "-h", "-o", "%i|%T|%w|%K|%Q|%y", "-j", "2,4")
+        rankd("queue", "-h", "-o", "%i|%T|%w|%p|%Q|%y", "-j", "2,4")
         == "4|RUNNING|root.a|||16\n2|PENDING|root.B|1|7540|16\n"
     )
+
+
+def test_squeues_letters_have_its_meaning(rankd, capsys):
+    assert rankd("queue", "-h", "-o", "%K|%b|%m|%E", "-j", "2") == "N/A|N/A|1G|(null)\n"
+    assert rankd("queue", "-h", "-o", "%l %L", "-j", "2") == "UNLIMITED UNLIMITED\n"
+    assert main(["queue", "-o", "%i %G"]) == 2
+    assert "unknown field '%G'; known: %i JOBID, " in capsys.readouterr().err
 
 
 def test_queue_noheader_is_h(rankd):
@@ -249,6 +257,12 @@ def test_show_tells_everything_with_the_breakdown_below(rankd):
     assert "fairshare 0.7500000  10000 7500.0000000\n" in text
 
 
+def test_show_counts_the_variables_unless_they_are_asked_for(capsys):
+    for asked, said in ((False, "env    2 variables; --env prints them"), (True, 'env    {"A":"1","B":"2"}')):
+        _print_record({"id": 7, "state": "pending", "env": {"A": "1", "B": "2"}}, with_environment=asked)
+        assert capsys.readouterr().out.splitlines() == ["id     7", "state  pending", said]
+
+
 def test_show_as_json_is_the_record_or_a_list_of_them(rankd):
     assert json.loads(rankd("show", "4", "--json"))["nodelist"] == "n[01-02]"
     assert [job["id"] for job in json.loads(rankd("show", "4", "5", "--json"))] == [4, 5]
@@ -282,6 +296,13 @@ def test_nodes_are_folded_by_state(rankd):
 )
 def test_nodes_filters(rankd, flags, expected):
     assert first(rankd("nodes", *flags)) == expected
+
+
+def test_nodes_say_what_they_offer_besides_cores_and_memory(rankd):
+    offered = rankd("nodes", "-h", "-N", "-n", "n01", "-o", "%N %G %c")
+    assert offered.split()[:2] == ["n01", "(null)"]
+    row = {"nodes": [{"capacity": {"vcore": 4, "gpu": 2, "gpu:a100": 2}}, {"capacity": {"vcore": 4}}]}
+    assert fields()["G"].shown(row) == "gpu:a100:2+"
 
 
 def test_nodes_summary_counts_what_is_used(rankd):

@@ -83,6 +83,29 @@ FOUR_GPUS = """#!/bin/bash
 torchrun train.py
 """
 
+MODEL_OF_GPU = """#!/bin/bash
+#SBATCH --job-name=finetune
+#SBATCH --partition=gpu --account=ml-lab
+#SBATCH --nodes=2 --ntasks-per-node=2
+#SBATCH --gres=gpu:a100:2
+#SBATCH --cpus-per-task=8 --mem=120G
+#SBATCH --time=2-00:00:00
+#SBATCH --output=%x-%j.out --open-mode=append
+module purge
+module load CUDA/12.4 OpenMPI
+srun python3 finetune.py
+"""
+
+SWEEP = """#!/bin/bash
+#SBATCH -J sweep
+#SBATCH --array=1-20%4
+#SBATCH --gpus-per-node=a100:1
+#SBATCH -c 4 --mem-per-gpu=20G -t 0-04:00
+#SBATCH -o logs/%A_%a.out
+module load Python/3.12
+python3 sweep.py --seed "$SLURM_ARRAY_TASK_ID"
+"""
+
 PYTHON = '''#!/usr/bin/env python3
 #SBATCH --job-name="analysis of a day"
 #SBATCH --begin=now+1hour
@@ -178,6 +201,27 @@ def test_gpus_on_several_nodes():
     assert of(job, "nodes", "resources", "requeue", "urgency", "comment") == {
         "nodes": 2, "resources": {"vcore": 24, "gpu": 4, "memory": 160 * 2**30}, "requeue": True, "urgency": 15,
         "comment": "sweep 3, second try",
+    }  # fmt: skip
+
+
+def test_gpus_of_a_model_on_several_nodes(capsys):
+    job = submitted("train.sh", text=MODEL_OF_GPU)
+    assert of(job, "nodes", "resources", "queue", "open_mode", "stdout", "slurm_env") == {
+        "nodes": 2, "resources": {"vcore": 16, "gpu:a100": 2, "memory": "120Gi"}, "queue": "gpu",
+        "open_mode": "append", "stdout": "%x-%j.out", "slurm_env": True,
+    }  # fmt: skip
+    assert job["env"]["SLURM_NTASKS"] == "4"
+    assert capsys.readouterr().err == (
+        "rankd: line 11 calls srun, but rankd has no job steps yet; write the command without srun, or"
+        " `mpirun COMMAND` to start several tasks\n"
+    )
+
+
+def test_an_array_with_a_gpu_for_each_task():
+    job = submitted("train.sh", text=SWEEP)
+    assert of(job, "array", "resources", "stdout", "stderr", "time_limit_s") == {
+        "array": "1-20%4", "resources": {"vcore": 4, "gpu:a100": 1, "memory": 20 * 2**30},
+        "stdout": "logs/%A_%a.out", "stderr": "logs/%A_%a.out", "time_limit_s": 14400.0,
     }  # fmt: skip
 
 
