@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 from builder import NOW
-from contract.test_device import placed, two_jobs
+from contract.test_device import MIXED, placed, two_jobs
 from contract.world import end
 
 from rankd.core.errors import Refused
@@ -120,6 +120,22 @@ async def test_uses_of_reports_are_added_up(store):
     [row] = await store.rows("job_device")
     assert (row["mean_utilisation"], row["recent_utilisation"], row["peak_memory"]) == (0.6, 0.1, 5)
     assert (row["idle_s"], row["measured_at"]) == (None, NOW + 60)
+
+
+async def test_uses_that_are_reported_again_count_once(store):
+    [one, _] = await two_jobs(store)
+    await placed(store, one, ("g0",))
+    [allocation] = [row["id"] for row in await store.rows("allocation")]
+    for batch in ("a", "a", "b", "b", "a"):
+        assert await store.write(add_uses, "n1", [use(allocation)], NOW, batch) == []
+    await store.add_nodes("n1", devices=MIXED, at=NOW + 1)
+    await store.write(add_uses, "n1", [use(allocation)], NOW, "a")
+    [row] = await store.rows("device_uses")
+    assert (row["busy"], row["samples"]) == (9.0, 18), "also after its agent has registered again"
+    await store.write(add_uses, "n1", [use(allocation, samples=4)], NOW, "")
+    await store.write(add_uses, "n1", [use(allocation, samples=4)], NOW, "")
+    [row] = await store.rows("device_uses")
+    assert (row["busy"], row["samples"]) == (15.0, 26), "an agent of an older version names no batch"
 
 
 async def test_uses_of_what_a_job_never_held_have_no_effect(store):

@@ -72,6 +72,24 @@ async def allocate(tmp_path, job: int, *nodes: str) -> int:
         return await database.write(commit)
 
 
+async def allocate_devices(path, job: int, node: str, *ids: str, at: float = NOW) -> int:
+    """As the scheduler would, on a node that has registered these devices, of model a100; the allocation's id."""
+
+    def commit(connection):
+        query = "SELECT revision FROM jobs WHERE id = ?"
+        revision = connection.exec_driver_sql(query, (job,)).scalar_one()
+        amounts = {"vcore": 1000, "gpu": len(ids), "gpu:a100": len(ids)}
+        new = NewAllocation(
+            job=job, revision=revision, nodes=(node,), resources=amounts, charge_rate=1.0, generation=1, rank=1,
+            devices={node: ids},
+        )  # fmt: skip
+        assert commit_allocations(connection, [new], 1, at) == 1
+        return connection.exec_driver_sql("SELECT max(id) FROM allocations").scalar_one()
+
+    async with open_database(path) as database:
+        return await database.write(commit)
+
+
 def report(allocation: int, job: int, kind: str, at: float = NOW + 1, **fields) -> Report:
     return Report(allocation=allocation, job=job, kind=kind, at=at, **fields)
 

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from watch import appears
 
 from rankd.core.model.device import AssignedDevice, DeviceState
-from rankd.services.agent import device_monitor
+from rankd.services.agent import device_monitor, device_report
 from rankd.services.agent.device_watch import Machine
 from rankd.services.keeper.cgroup import ControlGroups
 
@@ -148,6 +148,31 @@ async def test_an_intake_that_does_not_answer_is_told_later(broker, tmp_path, st
             await intake.until(lambda: intake.device_reports)
             assert [(note.id, note.state) for note in intake.device_reports[0].notes] == [("GPU-2", DeviceState.TAKEN)]
             foreign.communicate(b"\n")
+
+
+@needs_root
+async def test_what_jobs_did_is_sent_again_with_the_same_batch_if_the_answer_was_lost(
+    broker, tmp_path, stand_in, monkeypatch
+):
+    monkeypatch.setattr(device_report, "ASK_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(device_report, "GATHER_S", 0.0)
+    async with a_gpu_node(broker, tmp_path, stand_in) as intake:
+        intake.loses_device_answers = True
+        await intake.order(starts=[with_cards(start_of(1, "sleep", "1000"), "GPU-1")])
+        await intake.started(1)
+        stand_in.tell("GPU-0", 8, 79)  # the next look comes at once, and sees the job on its card
+        first, again = await intake.until(lambda: batches(intake)[1:2] and batches(intake)[:2])
+        assert first == again != ""
+        intake.loses_device_answers = False
+        await intake.order(cancels=[1])
+        await intake.ended(1)
+        stand_in.tell("GPU-0", 8, 79)
+        await intake.until(lambda: batches(intake)[-1] != first)
+
+
+def batches(intake) -> list[str]:
+    """The batches of the reports that say what jobs did."""
+    return [report.batch for report in intake.device_reports if report.uses]
 
 
 async def test_other_cards_than_before_are_registered(broker, tmp_path, stand_in):

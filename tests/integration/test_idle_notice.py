@@ -8,12 +8,10 @@ import time
 
 import builder
 import pytest
-from integration.intake_stage import report, send
+from integration.intake_stage import allocate_devices, report, send
 from integration.notify_stage import Hook, Mailbox, NotifyStage, a_mail_server, a_site, for_hook
 
 from rankd.services.intake import device_reports
-from rankd.store.engine.url import open_database
-from rankd.store.record.allocation import NewAllocation, commit_allocations
 
 RULE = "[devices]\nidle_notify_s = 600\nidle_cancel_s = 1200\n"
 CARD = {"model": "a100", "id": "GPU-0", "index": 0}
@@ -32,15 +30,7 @@ async def runs(stage: NotifyStage, **job) -> tuple[int, int]:
     """A job that runs with the node's GPU; the ids of the job and of its allocation."""
     assert (await stage.ask("rankd.v1.node.gpu1.register", NODE)).status is None
     id_ = await stage.submit("alice", resources={"gpu": 1}, **job)
-    [(revision,)] = stage.rows("SELECT revision FROM jobs WHERE id = ?", id_)
-    amounts = {"vcore": 1000, "gpu": 1, "gpu:a100": 1}
-    new = NewAllocation(
-        job=id_, revision=revision, nodes=("gpu1",), resources=amounts, charge_rate=1.0, generation=1, rank=1,
-        devices={"gpu1": ("GPU-0",)},
-    )  # fmt: skip
-    async with open_database(stage.path) as database:
-        assert await database.write(lambda connection: commit_allocations(connection, [new], 1, STARTED)) == 1
-    [(allocation,)] = stage.rows("SELECT max(id) FROM allocations")
+    allocation = await allocate_devices(stage.path, id_, "gpu1", "GPU-0", at=STARTED)
     await send(stage, "gpu1", report(allocation, id_, "started", at=STARTED))
     await stage.until(lambda: stage.states()[id_] == "running")
     return id_, allocation

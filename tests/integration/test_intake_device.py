@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builder
 import pytest
-from integration.intake_stage import an_intake, joined
+from integration.intake_stage import allocate_devices, an_intake, joined
 
 from rankd.services.intake import device_reports
 
@@ -81,6 +81,21 @@ async def test_a_node_reports_about_itself_only(broker, tmp_path, monkeypatch):
         many = await stage.ask("rankd.v1.node.n1.device", {"notes": [TAKEN] * 257, "instance": "i1"})
         assert many.body["code"] == "too_many"
         long = await stage.ask("rankd.v1.node.n1.device", {"notes": [TAKEN | {"by": "x" * 201}], "instance": "i1"})
+        assert long.body["code"] == "too_long"
+
+
+async def test_a_report_whose_answer_was_lost_counts_once(broker, tmp_path, monkeypatch):
+    monkeypatch.setattr(device_reports, "LEAST_S", 0.0)
+    async with an_intake(broker, tmp_path) as stage:
+        await a_gpu_node(stage)
+        job = await stage.submit("alice")
+        allocation = await allocate_devices(stage.path, job, "n1", "GPU-0")
+        use = {"allocation": allocation, "id": "GPU-0", "busy": 2.0, "samples": 4}
+        for batch in ("a", "a", "b"):
+            again = {"uses": [use], "instance": "i1", "batch": batch}
+            assert (await stage.ask("rankd.v1.node.n1.device", again)).body == {"taken": 1}
+        assert stage.rows("SELECT busy, samples FROM device_uses") == [(4.0, 8)]
+        long = await stage.ask("rankd.v1.node.n1.device", {"uses": [use], "instance": "i1", "batch": "a" * 300})
         assert long.body["code"] == "too_long"
 
 

@@ -132,6 +132,7 @@ LIMITS: Final[Mapping[type[msgspec.Struct], Mapping[str, TextLimit | Parts]]] = 
         "notes": Parts(MOST_NOTES, "devices", advice="report some at a time"),
         "uses": Parts(MOST_USES, "uses", advice="report some at a time"),
         "instance": _INSTANCE,
+        "batch": _INSTANCE,
     },
     Heartbeat: {"nodes": _NODES, "key": _KEY, "instance": _INSTANCE, "unable": _CAUSE},
     Take: {

@@ -167,6 +167,10 @@ class DeviceMonitor:
         running = list(self._usages)[: MOST_USES - len(over)]
         return over + [_use(key, self._usages[key]) for key in running]
 
+    def has_ended_uses(self) -> bool:
+        """Whether there is something to report of jobs that have ended."""
+        return bool(self._over)
+
     async def close(self) -> None:
         """End the watcher."""
         await self._watch.close()

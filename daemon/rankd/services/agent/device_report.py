@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from secrets import token_hex
 
 from rankd.bus.connection import Bus
 from rankd.bus.liveness import IDLE_S
@@ -36,6 +37,8 @@ class DeviceReporter:
         self._instance = instance
         self._monitor = monitor
         self._unsent: list[DeviceUse] = []
+        self._batch = ""
+        """Of what is unsent. A report whose answer was lost may have been recorded."""
         self._wake = asyncio.Event()
         self._pause_s = FIRST_PAUSE_S
         monitor.on_news = self._wake.set
@@ -62,10 +65,11 @@ class DeviceReporter:
         """Tell what there is to tell; returns whether that has succeeded."""
         self._wake.clear()
         notes = self._monitor.notes()
-        self._unsent = self._unsent or self._monitor.uses()
+        if not self._unsent:
+            self._unsent, self._batch = self._monitor.uses(), token_hex(8)
         if not notes and not self._unsent:
             return True
-        message = DeviceReport(notes=notes, uses=self._unsent, instance=self._instance)
+        message = DeviceReport(notes=notes, uses=self._unsent, instance=self._instance, batch=self._batch)
         try:
             await self._bus.request(self._subject, encode(message), ReportsTaken, timeout_s=ASK_TIMEOUT_S)
         except RankdError as error:
@@ -73,4 +77,6 @@ class DeviceReporter:
             return False
         self._monitor.told(notes)
         self._unsent = []
+        if self._monitor.has_ended_uses():
+            self._wake.set()
         return True

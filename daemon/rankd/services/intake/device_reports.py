@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from rankd.bus.endpoint import NodeHandler, Reply
 from rankd.core.errors import Refused
-from rankd.core.model.device_report import DeviceUse, check_uses
+from rankd.core.model.device_report import check_uses
 from rankd.core.model.node_holder import NODE_TAKEN
 from rankd.core.model.setting import DeviceSettings
 from rankd.services.intake.foreign_report import ForeignReports
@@ -58,7 +58,7 @@ class DeviceReports:
             if not of_instance(connection, [node], report.instance):
                 return None
             note_devices(connection, node, report.notes, now)
-            return self._add(connection, node, report.uses, now)
+            return self._add(connection, node, report, now)
 
         foreign = await self._group.do(work, client=f"node {node}")
         if foreign is None:
@@ -68,11 +68,11 @@ class DeviceReports:
             self._foreign.note(node, foreign)
         return ReportsTaken(taken=len(report.notes) + len(report.uses))
 
-    def _add(self, connection: Connection, node: str, uses: Sequence[DeviceUse], now: float) -> list[int]:
+    def _add(self, connection: Connection, node: str, report: DeviceReport, now: float) -> list[int]:
         """Add what jobs did, and end those that have done nothing for too long."""
-        ids = sorted({use.allocation for use in uses})
+        ids = sorted({use.allocation for use in report.uses})
         before = idle_times(connection, ids)
-        foreign = add_uses(connection, node, uses, now)
+        foreign = add_uses(connection, node, report.uses, now, report.batch)
         if ended := end_idle(connection, before, ids, self._settings(), now):
             log.info("jobs that do not use their GPUs are ended: %s", ", ".join(map(str, ended)))
         return foreign

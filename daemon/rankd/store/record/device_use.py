@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from sqlalchemy import select
+from sqlalchemy import bindparam, select, update
 
 from rankd.core.change.idle_job import believable_s
 from rankd.core.model.device_report import DeviceUse
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.listed import values_of
 from rankd.store.engine.upsert import upsert
-from rankd.store.schema.table import allocation_devices, device_uses
+from rankd.store.schema.table import allocation_devices, device_uses, nodes
 
 
 class _Before(NamedTuple):
@@ -26,15 +26,22 @@ class _Before(NamedTuple):
 
 
 _HELD, _OF = allocation_devices.c, device_uses.c
+_NEXT_BATCH = (
+    update(nodes)
+    .where(nodes.c.name == bindparam("of"), nodes.c.device_batch.is_distinct_from(bindparam("batch")))
+    .values(device_batch=bindparam("batch"))
+)
 _KEY = ("allocation_id", "node", "device")
 _NOTHING = _Before(0.0, 0, 0, None, None)
 
 
-def add_uses(connection: Connection, node: str, uses: Sequence[DeviceUse], now: float) -> list[int]:
-    """Add what jobs did with their devices on a node.
+def add_uses(connection: Connection, node: str, uses: Sequence[DeviceUse], now: float, batch: str = "") -> list[int]:
+    """Add what jobs did with their devices on a node. The node's last ``batch`` is not added again.
 
     Returns the allocations that never held the device there. What is reported about these has no effect.
     """
+    if not uses or (batch and not connection.execute(_NEXT_BATCH, {"of": node, "batch": batch}).rowcount):
+        return []
     asked = {"ids": sorted({use.allocation for use in uses})}
     held = select(_HELD.allocation_id, _HELD.device).where(
         _HELD.node == node, _HELD.allocation_id.in_(values_of("ids"))

@@ -26,6 +26,7 @@ nodes = Table(
     Column("instance", Text, comment="of the agent's state directory; null: unknown"),
     Column("devices", Text, nullable=False, server_default="[]", comment="JSON list, with their present states"),
     Column("confinement", Text, nullable=False, server_default=""),
+    Column("device_batch", Text, comment="the id of the last uses of devices that were added"),
 )
 
 node_events = Table(
