@@ -16,7 +16,7 @@ TEXTS = [
     "\0", "\n", "\r\n", "\x1b[2J", "\x7f", "\u0085", "\u2028", "\u202e", "\u200b", "\ufeff", "\ufffd", "\U0010ffff",
     "日本", "e\u0301", "1e999", "NaN", "-Infinity", "null", "true", "0x10", "1_000", "٣", "4Gi", "1e30Ti", "-1", "1.5",
     "afterok:1", "gpu in (a,b)", "!gpu", "a=b,c!=d", "1-100%5", "root.default", "'; DROP TABLE jobs; --", "{{",
-    "${HOME}",
+    "${HOME}", "=?utf-8?q?=0d=0aBcc:_a@b.c?=", "=?utf-8?b?DQpCY2M6IGE=?=",
     "&a [*a]", "!!python/object:os.system", "a" * 300, "x" * 5_000, "." * 1_200, "\\", '"', "[" * 60, "{" * 60,
 ]  # fmt: skip
 RAW = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import socket
 import subprocess
 
 import builder
@@ -14,7 +15,7 @@ from integration.stage import true_in_time
 from watch import PATIENCE_S
 
 from rankd.core.notification.pace import Pauses
-from rankd.services.notifier.apprise_worker import Guard
+from rankd.services.notifier.apprise_worker import SENDING, Guard
 
 
 @pytest.fixture(autouse=True)
@@ -116,7 +117,11 @@ def test_the_hook_refuses_programs_and_sockets_of_this_machine():
     for address in (("10.0.0.1", 80), ("localhost", 80), "/run/dbus", ("::1", 80, 0, 0), b"x", ()):
         with pytest.raises(PermissionError):
             guard("socket.connect", (None, address))
-    for event in ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.fork"):
+    guard("socket.sendmsg", (None, None))
+    for event in ("socket.sendto", "socket.sendmsg"):
+        with pytest.raises(PermissionError):
+            guard(event, (None, ("10.0.0.1", 53)))
+    for event in ("subprocess.Popen", "os.spawn", "os.system", "os.exec", "os.posix_spawn", "os.fork"):
         with pytest.raises(PermissionError, match=event):
             guard(event, ())
 
@@ -129,5 +134,9 @@ def test_the_names_of_the_hook_are_those_of_the_interpreter():
     sys.addaudithook(lambda event, _: active and seen.add(event))
     subprocess.run(["true"], check=True)
     os.system("true")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as open_socket:
+        open_socket.sendmsg([b""], [], 0, ("127.0.0.1", 9))
+        open_socket.sendto(b"", ("127.0.0.1", 9))
+        open_socket.connect(("127.0.0.1", 9))
     active.clear()
-    assert {"subprocess.Popen", "os.system"} <= seen
+    assert {"subprocess.Popen", "os.system"} | SENDING <= seen

@@ -146,7 +146,7 @@ def check_known(dependencies: Iterable[Dependency], known: Collection[Awaited]) 
     if unknown:
         more = f" and {len(unknown) - 5} more" if len(unknown) > 5 else ""
         message = (
-            f"depends_on names job {', '.join(unknown[:5])}{more}, which does not exist; "
+            f"depends_on names job {', '.join(unknown[:5])}{more}, which does not exist, or which you may not see; "
             "submit that job first, and name the id that it got"
         )
         raise Refused("unknown_dependency", message, "depends_on", status=404)

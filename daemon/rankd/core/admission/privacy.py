@@ -54,6 +54,11 @@ def sees_all(asker: Submitter) -> bool:
     return asker.privileged or asker.sees == "all"
 
 
+def sees_only(asker: Submitter) -> str | None:
+    """The user whose single jobs this asker sees; None: those of all users."""
+    return None if sees_all(asker) else asker.user
+
+
 def seen(row: Row, asker: Submitter) -> Row:
     """A job's row as this asker sees it."""
     if sees_all(asker) or row.get("user") == asker.user:

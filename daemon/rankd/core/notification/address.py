@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 
 _NAT64 = IPv6Network("64:ff9b::/96")
+_UNICAST = IPv6Network("2000::/3")
+"""The only part of IPv6 from which public addresses are given out. Old site-local ones (fec0::) are outside."""
+_SPECIAL = (IPv4Network("192.0.0.0/24"), IPv4Network("192.88.99.0/24"), IPv6Network("3fff::/20"))
+"""Ranges that the ipaddress module calls global: protocol assignments, relays of 6to4, documentation."""
+_ISATAP = 0x5EFE
 
 
 def is_public(text: str) -> bool:
@@ -27,6 +32,8 @@ def is_public(text: str) -> bool:
 
 
 def _is_global(address: IPv4Address | IPv6Address) -> bool:
+    if any(address in network for network in _SPECIAL) or (address.version == 6 and address not in _UNICAST):
+        return False
     return address.is_global and not (address.is_multicast or address.is_reserved or address.is_unspecified)
 
 
@@ -41,8 +48,15 @@ def _stood_for(address: IPv4Address | IPv6Address) -> list[IPv4Address]:
 
 
 def _carried(address: IPv4Address | IPv6Address) -> list[IPv4Address]:
-    """The IPv4 addresses to which packets for an IPv6 address travel, with 6to4 and Teredo."""
+    """The IPv4 addresses to which packets for an IPv6 address travel, with 6to4, Teredo and ISATAP."""
     if isinstance(address, IPv4Address):
         return []
-    found = [address.sixtofour, *(address.teredo or ())]
+    found = [address.sixtofour, *(address.teredo or ()), _isatap(address)]
     return [one for one in found if one is not None]
+
+
+def _isatap(address: IPv6Address) -> IPv4Address | None:
+    """The address at the end of an interface identifier such as ``::0:5efe:10.0.0.1``, whatever its prefix is."""
+    identifier = int(address) & 0xFFFFFFFFFFFFFFFF
+    is_isatap = (identifier >> 32) & 0xFDFFFFFF == _ISATAP
+    return IPv4Address(identifier & 0xFFFFFFFF) if is_isatap else None

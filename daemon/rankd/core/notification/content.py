@@ -53,8 +53,12 @@ class Content(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def subject_of(content: Content) -> str:
-    """One line of printable characters: ``rankd: job 17 failed (train)``."""
-    name = cut(printable(content.name), LONGEST_NAME)
+    """One line of printable characters: ``rankd: job 17 failed (train)``.
+
+    A name can't begin an encoded word of RFC 2047 (``=?utf-8?q?=0d=0aBcc:…?=``): Python's mail library decodes it, and
+    older versions write the line ends in it as they are.
+    """
+    name = cut(printable(content.name).replace("=?", "=\\u003f"), LONGEST_NAME)
     return cut(f"rankd: {_what(content)} {_WORDS.get(content.event, content.event)} ({name})", LONGEST_SUBJECT)
 
 

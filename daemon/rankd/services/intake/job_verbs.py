@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
 from rankd.bus.endpoint import Reply, UserHandler, Verb
 from rankd.core.admission.admit import AdmissionTables
+from rankd.core.admission.privacy import sees_all
 from rankd.core.admission.queue_administration import AdministeredQueues
 from rankd.core.admission.submitter import Submitter
 from rankd.core.change.job_action import ACTIONS, Decide, cancel
@@ -39,12 +40,14 @@ from rankd.store.engine.database import Database
 from rankd.store.engine.group_commit import MAX_GROUP, GroupCommit
 from rankd.store.record.catalog import Catalog
 from rankd.store.record.descendant import descendants_of
-from rankd.store.record.job_action import act, select_ids, split_targets
+from rankd.store.record.job_action import act, closed_jobs, select_ids, split_targets
 from rankd.store.record.job_name import (
     Owner,
     Target,
     Targets,
+    jobs_in,
     owners_of,
+    records,
     targets_of,
     weight_of,
     without_records,
@@ -53,7 +56,6 @@ from rankd.store.record.job_update import Judgement, judge, judge_again, write_u
 from rankd.wire.job_update import JobUpdate
 from rankd.wire.message import Failed, JobCancel, JobFilter, JobSelection, SelectionReply
 
-Descendants = Callable[[list[Target]], Awaitable[list[Target]]]
 Part = Callable[[list[Target]], Awaitable[SelectionReply]]
 """Changes some of the jobs, at most :data:`AT_ONCE`."""
 
@@ -61,6 +63,13 @@ AT_ONCE = 50
 """This many jobs are changed in a transaction. An update costs five times what an insertion costs there."""
 PER_CHANGE = MAX_GROUP // AT_ONCE
 """The weight of a changed job."""
+
+
+class By(NamedTuple):
+    """Who asks, and for what: the name of the verb."""
+
+    asker: Submitter
+    action: str
 
 
 class Admitting(Protocol):
@@ -167,7 +176,7 @@ class JobVerbs:
                 reply = await self._group.do(write, client=asker.user, weight=PER_CHANGE * len(targets))
             return _and_failed(reply, full)
 
-        reply = await self._in_parts(asker.user, update, chosen, part)
+        reply = await self._in_parts(update, chosen, By(asker, "job.update"), part)
         self._admitting.learn()
         return reply
 
@@ -228,28 +237,30 @@ class JobVerbs:
                     reply = await self._group.do(work, client=asker.user, weight=PER_CHANGE * weight_of(targets))
                 return _and_failed(reply, full)
 
-            return await self._in_parts(asker.user, selection, chosen, part, self._descendants(selection, asker))
+            return await self._in_parts(selection, chosen, By(asker, ACTIONS[decide]), part)
 
         return handle
 
-    def _descendants(self, selection: JobSelection, asker: Submitter) -> Descendants | None:
-        """What finds the jobs that wait for the selected ones, if they are to be cancelled, too."""
-        if not (isinstance(selection, JobCancel) and selection.descendants):
-            return None
-        user = None if asker.privileged else asker.user
-        return lambda targets: self._database.read_in_thread(lambda c: descendants_of(c, targets, user))
+    async def _with_descendants(self, selection: JobSelection, targets: list[Target], by: By) -> list[Target]:
+        """The targets and, if the request is to cancel them too, the jobs that wait for them.
 
-    async def _in_parts(
-        self, user: str, selection: JobSelection, chosen: JobFilter | None, do: Part, also: Descendants | None = None
-    ) -> SelectionReply:
-        """Change all selected jobs. If the request names a single job and it can't be changed, raise that error.
-
-        ``also`` finds further jobs that are to be changed with the selected ones.
+        An ordinary user's own ones only, and none of a job that this user may not cancel.
         """
-        (targets, failed), last = await self._select(selection, chosen)
-        if also is not None:
-            named = [one._replace(of_whole=True) for one in targets]  # if it has ended, the others are meant
-            targets = list(dict.fromkeys([*named, *await also(targets)]))
+        if not (isinstance(selection, JobCancel) and selection.descendants):
+            return targets
+        user = None if by.asker.privileged else by.asker.user
+
+        def found(connection: Connection) -> list[Target]:
+            closed = closed_jobs(connection, records(targets), by.asker, by.action)
+            return descendants_of(connection, [one for one in targets if one.job not in closed], user)
+
+        named = [one._replace(of_whole=True) for one in targets]  # if it has ended, the others are meant
+        return list(dict.fromkeys([*named, *await self._database.read_in_thread(found)]))
+
+    async def _in_parts(self, selection: JobSelection, chosen: JobFilter | None, by: By, do: Part) -> SelectionReply:
+        """Change all selected jobs. If the request names a single job and it can't be changed, raise that error."""
+        (targets, failed), last = await self._select(selection, chosen, by)
+        targets = await self._with_descendants(selection, targets, by)
         done: list[int] = []
         loop = asyncio.get_running_loop()
         for start in range(0, len(targets), AT_ONCE):
@@ -266,15 +277,20 @@ class JobVerbs:
             done += reply.done
             failed += reply.failed
             if start + AT_ONCE < len(targets):
-                await self._rests.rest(user, loop.time() - began)
+                await self._rests.rest(by.asker.user, loop.time() - began)
         if selection.id is not None and failed:
             raise Refused(failed[0].code, failed[0].message, "id", STATUS.get(failed[0].code, 400))
         return fitting_reply(done, failed, last)
 
-    async def _select(self, selection: JobSelection, chosen: JobFilter | None) -> tuple[Targets, int | None]:
+    async def _select(self, selection: JobSelection, chosen: JobFilter | None, by: By) -> tuple[Targets, int | None]:
         """The selected jobs, each once, and the last one if the filter's limit was reached."""
         names = [selection.id] if selection.id is not None else list(selection.ids or [])
-        targets, last = await self._database.read_in_thread(lambda c: targets_of(c, names)), None
+
+        def meant(connection: Connection) -> Targets:
+            closed = set[int]() if sees_all(by.asker) else closed_jobs(connection, jobs_in(names), by.asker, by.action)
+            return targets_of(connection, names, closed)
+
+        targets, last = await self._database.read_in_thread(meant), None
         if chosen is not None:
             found = await self._database.read_in_thread(lambda c: select_ids(c, by_record(c, chosen)))
             last = found[-1] if found and len(found) >= chosen.limit else None

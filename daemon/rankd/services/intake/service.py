@@ -27,6 +27,7 @@ from rankd.config.configuration import Configuration
 from rankd.core.admission.admission_cache import Admission
 from rankd.core.admission.admit import AdmissionTables
 from rankd.core.admission.priority_class import ClassTable
+from rankd.core.admission.privacy import sees_only
 from rankd.core.admission.runnable_user import LocalRights
 from rankd.core.admission.submitter import Submitter
 from rankd.core.change.retry import Again
@@ -338,22 +339,31 @@ class Intake:
     ) -> tuple[Submission, list[int], RankdError | None]:
         """Read, admit and store a message; returns the submission, the ids, and the error if some jobs are missing."""
         await self.see_nodes()
-        return await self._accept(await self._read(payload, submitter, message_id), submitter)
+        submission = await self._read(payload, submitter, message_id)
+        return await self._accept(submission, submitter, self._with_eyes(submitter))
 
     async def take_again(self, again: Again, owner: str, asker: Submitter) -> Reply:
         """Admit an ended job of this owner again, and store it as a new one."""
         await self.see_nodes()
         await self.host_groups.need([owner])
-        submission = read_again(again, Submitter(owner, privileged=False), self._admission)
-        return reply_of(*await self._accept(submission, asker))
+        by_owner = self._with_eyes(Submitter(owner, privileged=False))
+        return reply_of(*await self._accept(read_again(again, by_owner, self._admission), asker, by_owner))
+
+    def _with_eyes(self, user: Submitter) -> Submitter:
+        """This user with what the configuration in force lets the user see: the subject of a stream does not say it."""
+        return user._replace(sees=self.configuration.settings.privacy.jobs)
 
     async def _accept(
-        self, submission: Submission, submitter: Submitter
+        self, submission: Submission, submitter: Submitter, looker: Submitter
     ) -> tuple[Submission, list[int], RankdError | None]:
-        """Check what was admitted against the records and the limits, and store what is left."""
+        """Check what was admitted against the records and the limits, and store what is left.
+
+        ``looker``: by whose rights the jobs in the dependencies are looked up.
+        """
         wanted, by_index = dependencies_of(submission)
         if wanted:
-            known = await self.database.read(lambda c: known_jobs(c, wanted))
+            user = sees_only(looker)
+            known = await self.database.read(lambda c: known_jobs(c, wanted, user))
             arrays = await self.database.read(lambda c: indices_of(c, by_index)) if by_index else {}
             submission = without_unknown(submission, AwaitedJobs(known, arrays))
         submission = without_refused(submission, await self.runnable.refused(submission.accepted, submitter))

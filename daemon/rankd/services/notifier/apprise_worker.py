@@ -17,8 +17,9 @@ from rankd.services.notifier.apprise_process import Order
 
 MOST_BYTES = 256 * 2**10
 FORBIDDEN = frozenset(
-    {"subprocess.Popen", "os.exec", "os.posix_spawn", "os.system", "os.fork", "os.forkpty", "pty.spawn"}
+    {"subprocess.Popen", "os.exec", "os.posix_spawn", "os.spawn", "os.system", "os.fork", "os.forkpty", "pty.spawn"}
 )
+SENDING = frozenset({"socket.connect", "socket.sendto", "socket.sendmsg"})
 
 
 class Guard:
@@ -32,7 +33,7 @@ class Guard:
         """See ``sys.addaudithook``."""
         if event in FORBIDDEN:
             raise PermissionError(f"a plugin of apprise may not do this: {event}")
-        if event in ("socket.connect", "socket.sendto"):
+        if event in SENDING and arguments[1] is not None:  # without an address, the socket is connected already
             self._check(arguments[1])
 
     def _check(self, address: object) -> None:

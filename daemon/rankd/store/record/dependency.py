@@ -5,7 +5,7 @@ Uses SQLAlchemy Core: the progress of 250 awaited jobs takes 0.6 ms.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -18,6 +18,7 @@ from rankd.core.admission.dependency import (
     Progress,
     awaited,
     blocked_by,
+    job_in,
     named_jobs,
 )
 from rankd.core.model.array import parse_array, parse_name
@@ -109,6 +110,7 @@ _BEFORE = (
     .scalar_subquery()
 )
 _PREDECESSORS = select(_OF.id, _BEFORE).join_from(_WANTED, jobs, _OF.id == _WANTED.c.value)
+_OF_USER = select(_OF.id).where(_ARE_WANTED, _OF.user == bindparam("user"))
 _NO_WAITS = delete(job_waits).where(job_waits.c.job_id.in_(values_of("jobs")))
 
 
@@ -155,9 +157,17 @@ def _progress_of_tasks(connection: Connection, names: Sequence[str]) -> dict[Awa
     return found
 
 
-def known_jobs(connection: Connection, names: Iterable[Awaited]) -> set[Awaited]:
-    """Those of these names that belong to jobs, arrays or tasks."""
-    return set(progress_of(connection, names))
+def jobs_of_user(connection: Connection, names: Collection[Awaited], user: str | None) -> set[Awaited]:
+    """Those of these names that belong to this user; None: all of them, also those that do not exist."""
+    if user is None or not names:
+        return set(names)
+    own = set(connection.execute(_OF_USER, {"jobs": set(map(job_in, names)), "user": user}).scalars())
+    return {name for name in names if job_in(name) in own}
+
+
+def known_jobs(connection: Connection, names: Collection[Awaited], user: str | None = None) -> set[Awaited]:
+    """Those of these names that belong to jobs, arrays or tasks. ``user``: only to those of this user."""
+    return set(progress_of(connection, jobs_of_user(connection, names, user)))
 
 
 def indices_of(connection: Connection, ids: Iterable[int]) -> dict[int, IndexSet]:

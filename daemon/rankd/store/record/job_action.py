@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 from sqlalchemy import ColumnElement, bindparam, func, select, update
 
+from rankd.core.admission.permission import OwnedJob, may
 from rankd.core.admission.submitter import Submitter
 from rankd.core.change.job_action import ACTIONS, PASSED_OVER, Decide, Decision, permitted
 from rankd.core.change.job_change import VIA, Change, EndRequest, JobState
@@ -117,6 +118,16 @@ def act(
         _act_on_tasks(connection, allowed, asker, now, decide, outcome)
         _write(connection, outcome, asker, now)
     return SelectionReply(done=outcome.done, failed=outcome.failed)
+
+
+def closed_jobs(connection: Connection, jobs: Iterable[int], asker: Submitter, action: str) -> set[int]:
+    """Those of these jobs that exist, and with which this asker may not do this."""
+    if asker.privileged:
+        return set()
+    states = read_states(connection, list(jobs))
+    found_in = _foreign_queues(connection, states, asker)
+    owned = (OwnedJob(job, state.user, found_in.get(job)) for job, state in states.items())
+    return {one.id for one in owned if may(asker, action, one) is not None}
 
 
 class _Outcome(NamedTuple):

@@ -5,7 +5,7 @@ Uses SQLAlchemy Core: a request that names jobs which are no arrays costs two lo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from sqlalchemy import bindparam, select
@@ -69,8 +69,21 @@ class Targets(NamedTuple):
     failed: list[Failed]
 
 
-def targets_of(connection: Connection, names: Iterable[int | str]) -> Targets:
+def jobs_in(names: Iterable[int | str]) -> set[int]:
+    """The jobs and arrays of these names.
+
+    Raises:
+        Refused: ``bad_job_id``, ``bad_array``, ``array_too_large``.
+    """
+    numbers, texts = by_kind(names)
+    return {*numbers, *(parse_name(name).job for name in texts)}
+
+
+def targets_of(connection: Connection, names: Iterable[int | str], closed: Collection[int] = ()) -> Targets:
     """What these names mean at present.
+
+    ``closed``: jobs and arrays of which nothing is looked up, because the asker may not know. Each name of them is a
+    target as it stands, for which the asker is refused.
 
     Raises:
         Refused: ``bad_job_id``, ``bad_array``, ``array_too_large``: a text is no name. ``too_many_tasks``.
@@ -80,10 +93,8 @@ def targets_of(connection: Connection, names: Iterable[int | str]) -> Targets:
     if sum(count(name.indices) for name in parsed) > MOST_TASKS:
         message = f"at most {MOST_TASKS} tasks can be named at once; name the whole array, or fewer tasks"
         raise Refused("too_many_tasks", message, "ids")
-    states = {
-        row[0]: State(row[1])
-        for row in connection.execute(_ARRAYS, {"jobs": {*numbers, *(name.job for name in parsed)}})
-    }
+    looked_up = {*numbers, *(name.job for name in parsed)}.difference(closed)
+    states = {row[0]: State(row[1]) for row in connection.execute(_ARRAYS, {"jobs": looked_up})}
     found = [target for job in numbers for target in _whole(connection, job, states)]
     failed: list[Failed] = []
     named: dict[int, list[IndexSet]] = {}
@@ -93,6 +104,9 @@ def targets_of(connection: Connection, names: Iterable[int | str]) -> Targets:
         else:
             found += _whole(connection, name.job, states)
     for array, indices in named.items():
+        if array in closed:
+            found += [Target(array, index) for index in each(union(*indices))]
+            continue
         of_name = _tasks(connection, JobName(array, union(*indices)), is_array=array in states)
         found += of_name.found
         failed += of_name.failed

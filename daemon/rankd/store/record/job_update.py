@@ -18,10 +18,11 @@ from sqlalchemy import func, select
 
 from rankd.core.admission.dependency import Awaited, ByIndex, job_in, named_jobs
 from rankd.core.admission.priority_class import Resolved
+from rankd.core.admission.privacy import sees_only
 from rankd.core.admission.readmission import AdmittedJob
 from rankd.core.change.job_action import PASSED_OVER
 from rankd.core.change.job_change import VIA, Change
-from rankd.core.change.job_update import CONDITION_FIELDS, AwaitedJobs, StoredJob, Task, Update, Verdict, decide_update
+from rankd.core.change.job_update import CONDITION_FIELDS, AwaitedJobs, StoredJob, Task, Verdict, decide_update
 from rankd.core.errors import Refused
 from rankd.core.model.job import BY_INDEX, Event, JobRequest, State
 from rankd.store.engine.connection import Connection
@@ -29,7 +30,7 @@ from rankd.store.engine.listed import item_of, listed
 from rankd.store.record.array import forget_requests
 from rankd.store.record.array_match import match_again
 from rankd.store.record.catalog import Catalog
-from rankd.store.record.dependency import indices_of, progress_of, replace_waits
+from rankd.store.record.dependency import indices_of, jobs_of_user, progress_of, replace_waits
 from rankd.store.record.job import apply_changes
 from rankd.store.record.job_name import Target, as_targets, records
 from rankd.store.record.update_column import Ids, columns_of
@@ -92,7 +93,7 @@ def judge(connection: Connection, wanted: Iterable[Target | int], task: Task) ->
     """Decide the update of these jobs. Writes nothing."""
     targets = as_targets(wanted)
     stored, given = _read(connection, records(targets)), task.update.given()
-    awaited = _awaited(connection, task.update, stored.values())
+    awaited = _awaited(connection, task, stored.values())
     verdicts: list[Verdict] = []
     failed: list[Failed] = []
     for target in targets:
@@ -167,13 +168,17 @@ def _change(verdict: Verdict, task: Task, ids: Ids) -> Change:
     )
 
 
-def _awaited(connection: Connection, update: Update, stored: Iterable[StoredJob]) -> AwaitedJobs:
+def _awaited(connection: Connection, task: Task, stored: Iterable[StoredJob]) -> AwaitedJobs:
+    """The progress of the jobs' dependencies. A job that the asker names, but may not see, counts as unknown."""
+    update = task.update
     if CONDITION_FIELDS.isdisjoint(update.given()):
         return AwaitedJobs({})
     given = None if update.depends_on is msgspec.UNSET else update.depends_on
     names = set[Awaited]() if given is None else set(named_jobs(given))
     for one in stored:
         names.update(named_jobs(one.admitted.request.depends_on if given is None else given, one.task))
+    if given is not None:
+        names = jobs_of_user(connection, names, sees_only(task.asker))
     by_index = [job_in(name) for name in named_jobs(one for one in given or () if one.type == BY_INDEX)]
     return AwaitedJobs(progress_of(connection, names), indices_of(connection, by_index) if by_index else {})
 

@@ -1,11 +1,19 @@
 """What a notification says to people: one subject line, plain text, and no control character of a job's name."""
 
+from email import message_from_bytes
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rankd.core.model.setting import NotificationSettings
 from rankd.core.notification.content import LONGEST_SUBJECT, Content, subject_of, text_of
+from rankd.services.notifier.mail import message_of
 
+KEYS = [
+    "From", "To", "Subject", "Date", "Message-ID", "Auto-Submitted", "Rankd-Event-Id",
+    "Content-Type", "Content-Transfer-Encoding", "MIME-Version",
+]  # fmt: skip
 OF = {"id": 1, "event": "fail", "state": "failed", "at": 0.0, "user": "alice", "queue": "root.a", "job": 17}
 
 
@@ -21,6 +29,19 @@ def test_a_name_forges_no_line(name):
     content = Content(name=name, **OF)
     for text in (subject_of(content), *text_of(content).split("\n")):
         assert text.isprintable()
+
+
+ENCODED = ["=?utf-8?q?=0d=0aBcc:_eve@example.org?=", "=?utf-8?b?DQpGcm9tOiBlQGUub3Jn?=", "=" * 78 + "?utf-8?q?=0a?="]
+
+
+@pytest.mark.parametrize("name", [*ENCODED, "=?utf-8?q?a?= =?utf-8?q?=0d=0a=0d=0aHello?=", "=?=?utf-8?q?=0d=0aX:1?="])
+def test_a_name_is_no_encoded_word_of_which_a_mail_makes_lines(name):
+    content = Content(name=name, **OF)
+    assert "=?" not in subject_of(content)
+    mail = message_of(content, 0, "alice@example.org", NotificationSettings(mail_domain="example.org"))
+    head = message_from_bytes(mail.as_bytes())
+    assert head.keys() == KEYS
+    assert head.get_payload(decode=True).decode() == text_of(content)
 
 
 @given(st.text(max_size=300))
