@@ -28,8 +28,8 @@ from rankd.store.record.array import (
     which_are_arrays,
 )
 from rankd.store.record.array_count import count_tasks, ends_of, insert_arrays
-from rankd.store.record.job_action import act, split_targets
-from rankd.store.record.job_name import Owner, Target, owners_of, records_of, targets_of, weight_of
+from rankd.store.record.job_action import act, closed_jobs, split_targets
+from rankd.store.record.job_name import Owner, Target, jobs_in, owners_of, records_of, targets_of, weight_of
 from rankd.store.record.pending_count import count_pending, count_pending_tasks, count_pending_tasks_of_account
 from rankd.wire.message import JobFilter
 
@@ -369,3 +369,17 @@ def test_few_changes_of_large_arrays_share_a_transaction_since_each_changes_the_
     assert weight_of([Target(1), Target(2)]) == 2
     assert weight_of([Target(1, task=3)]) * 5 >= MAX_GROUP
     assert weight_of([Target(1, task=task) for task in range(100)]) == 100
+
+
+async def test_of_closed_arrays_nothing_is_looked_up(store):
+    array = await submit_array(store, "0-3")
+    single, foreign = (await store.submit("alice"))[0], (await store.submit("bob"))[0]
+    asker = Submitter("alice", privileged=False)
+    assert await store.read(closed_jobs, [array, single, foreign, 99], asker, "job.cancel") == {foreign}
+    assert await store.read(closed_jobs, [array, foreign], ROOT, "job.cancel") == set()
+    names = [f"{array}_[2-5]", array, single, foreign]
+    closed = await store.read(closed_jobs, jobs_in(names), Submitter("bob", privileged=False), "job.cancel")
+    assert closed == {array, single}
+    wanted = await store.read(targets_of, names, closed)
+    tasks = [Target(array, index) for index in range(2, 6)]
+    assert wanted == ([Target(array), Target(single), Target(foreign), *tasks], [])

@@ -19,6 +19,7 @@ from rankd.store.record.dependency import (
     blocked_jobs,
     indices_of,
     insert_waits,
+    jobs_of_user,
     known_jobs,
     predecessors_of,
     progress_of,
@@ -73,6 +74,17 @@ async def test_the_progress_of_an_array_and_of_its_tasks(store):
     await act_on(store, f"{array}_3", cancel)
     assert (await store.read(progress_of, [array]))[array].is_spoilt
     assert await store.read(known_jobs, [array, f"{array}_3", f"{array}_4"]) == {array, f"{array}_3"}
+
+
+async def test_names_of_other_users_jobs_can_be_left_out(store):
+    array, job = await submit_array(store, "0-3"), await submit(store)
+    [foreign] = await store.submit("bob")
+    names = [array, f"{array}_3", f"{array}_9", job, foreign, 99]
+    assert await store.read(jobs_of_user, names, None) == set(names)
+    assert await store.read(jobs_of_user, names, "alice") == {array, f"{array}_3", f"{array}_9", job}
+    assert await store.read(known_jobs, names, "alice") == {array, f"{array}_3", job}
+    assert await store.read(known_jobs, names, "bob") == {foreign}
+    assert await store.read(jobs_of_user, [], "alice") == set()
 
 
 async def test_an_array_has_begun_once_all_its_tasks_have(store):
