@@ -6,6 +6,8 @@ import argparse
 import os
 import shlex
 import sys
+from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -133,6 +135,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Run until a signal. Returns 0 if everything stopped cleanly."""
     import asyncio
 
+    from rankd.cli.main import main
+    from rankd.cli.run.nursery import begin
     from rankd.cli.services.process import serve
     from rankd.core.model.quantity import parse_resources
     from rankd.services.up import service as up
@@ -145,14 +149,19 @@ def run(arguments: argparse.Namespace) -> int:
     options = _options(arguments)
     where = printable(f"{arguments.dir.absolute()}, configuration {options.config}")
     print(f"rankd up: starting in {where}", flush=True)
+    nursery = begin()
+    if isinstance(nursery, list):
+        return main(nursery)
     hangup, hurry = asyncio.Event(), asyncio.Event()
-    status = serve(
-        lambda stop: up.run(options, Told(stop=stop, hurry=hurry, hangup=hangup), _Terminal(arguments)),
-        "up",
-        log_level=arguments.log_level,
-        hangup=hangup,
-        again=hurry,
-    )
+    told, tell = partial(Told, hurry=hurry, hangup=hangup), _Terminal(arguments)
+    with nursery or nullcontext():
+        status = serve(
+            lambda stop: up.run(options, told(stop=stop), tell, nursery),
+            "up",
+            log_level=arguments.log_level,
+            hangup=hangup,
+            again=hurry,
+        )
     print("rankd up: everything has stopped", flush=True)
     return status
 

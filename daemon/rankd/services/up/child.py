@@ -10,14 +10,17 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from rankd.core.errors import Unavailable
 from rankd.core.printable import printable
-from rankd.plugin.interpreter import python_environment
+from rankd.plugin.interpreter import python_command, python_environment
 from rankd.services.runtime.log_file import last_line, open_log
+from rankd.services.up.forked import Forked
+from rankd.services.up.nursery import Nursery, NurseryLost, Plan
 
 log = logging.getLogger("rankd.up")
 
@@ -37,13 +40,14 @@ _PR_SET_PDEATHSIG = 1
 class Manner(NamedTuple):
     """How a child is run. ``orphaned`` is the signal that it gets when ``up`` dies for any reason.
 
-    ``variables`` are added to its environment.
+    ``variables`` are added to its environment. ``nursery`` forks it; without one, a new process executes the command.
     """
 
     orphaned: signal.Signals = signal.SIGTERM
     umask: int = 0o077
     stop_patience_s: float = STOP_PATIENCE_S
     variables: Mapping[str, str] = {}
+    nursery: Nursery | None = None
 
 
 def _die_with_parent(parent: int, number: signal.Signals) -> None:
@@ -70,7 +74,8 @@ class Child:
         self._command = list(command)
         self._log_file = log_file
         self._on_start = on_start
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: subprocess.Popen[bytes] | Forked | None = None
+        self._forking: asyncio.Future[Forked] | None = None
         self._ending = asyncio.Event()
 
     @property
@@ -115,35 +120,69 @@ class Child:
 
     async def _run(self) -> int:
         """Start the process and wait for its end; returns its status."""
+        process = await self._start()
+        self._on_start()
+        return await asyncio.to_thread(process.wait)
+
+    async def _start(self) -> subprocess.Popen[bytes] | Forked:
+        """Start the process, by the nursery if there is one.
+
+        Raises:
+            OSError: it can't be started, or not any more.
+        """
+        if self._manner.nursery is not None:
+            with suppress(NurseryLost):
+                self._forking = asyncio.get_running_loop().run_in_executor(None, self._fork, self._manner.nursery)
+                return await asyncio.shield(self._forking)
+        if self._ending.is_set():
+            raise OSError("it is to end")
+        self._process = process = self._execute()
+        return process
+
+    def _fork(self, nursery: Nursery) -> Forked:
+        """Let the nursery fork it. This runs on a thread, since the nursery may still import."""
+        arguments = self._command[len(python_command("rankd")) :]
+        plan = Plan(arguments, self._environment(), self._manner.umask, self._manner.orphaned, os.getpid())
         with open_log(self._log_file) as output:
-            self._process = subprocess.Popen(  # noqa: S603, ASYNC220 - our own command; a few at start-up
+            self._process = process = nursery.fork(plan, output.fileno())
+        return process
+
+    def _execute(self) -> subprocess.Popen[bytes]:
+        """Execute its command in a new process."""
+        with open_log(self._log_file) as output:
+            return subprocess.Popen(  # noqa: S603 - our own command; a few at start-up
                 self._command,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                env=python_environment({**os.environ, **self._manner.variables}),
+                env=self._environment(),
                 process_group=0,
                 umask=self._manner.umask,
                 preexec_fn=partial(_die_with_parent, os.getpid(), self._manner.orphaned),  # noqa: PLW1509 - as before exec
             )
-        self._on_start()
-        return await asyncio.to_thread(self._process.wait)
+
+    def _environment(self) -> dict[str, str]:
+        return python_environment({**os.environ, **self._manner.variables})
+
+    async def _latest(self) -> subprocess.Popen[bytes] | Forked | None:
+        """The process, also if the nursery is about to fork it; None if it was never started."""
+        if self._forking is not None:
+            await asyncio.wait([self._forking])
+        return self._process
 
     async def kill(self) -> None:
         """Send KILL; returns when the process has ended."""
         self._ending.set()
-        if self._process is not None:
+        if (process := await self._latest()) is not None:
             self.signal(signal.SIGKILL)
-            await asyncio.to_thread(self._process.wait)
+            await asyncio.to_thread(process.wait)
 
     async def stop(self) -> None:
         """Send TERM, wait, send KILL; returns when the process has ended."""
         self._ending.set()
-        process = self._process
-        if process is None:
+        if (process := await self._latest()) is None:
             return
-        if process.poll() is None:
-            process.terminate()
+        process.terminate()
         try:
             await asyncio.to_thread(process.wait, self._manner.stop_patience_s)
         except subprocess.TimeoutExpired:

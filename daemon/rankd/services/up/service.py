@@ -47,6 +47,7 @@ from rankd.services.up.command import (
 )
 from rankd.services.up.interface import Tell, Told, Up
 from rankd.services.up.notification_watch import NotificationWatch
+from rankd.services.up.nursery import Nursery
 from rankd.services.up.private_directory import make_private
 from rankd.services.up.space import check_space, stream_bytes
 from rankd.services.up.trust import establish
@@ -75,8 +76,8 @@ UNHEARD = 60
 """A service hangs if it fails to answer this many times in a row."""
 
 
-async def run(options: UpOptions, told: Told, tell: Tell) -> None:
-    """Start all services, keep them running until ``told.stop`` is set, then stop them.
+async def run(options: UpOptions, told: Told, tell: Tell, nursery: Nursery | None = None) -> None:
+    """Start all services, keep them running until ``told.stop`` is set, then stop them. ``nursery`` forks them.
 
     Raises:
         ConfigurationError, Unavailable: before or instead of running; ``no_space``: the disk is too full to begin.
@@ -93,7 +94,7 @@ async def run(options: UpOptions, told: Told, tell: Tell) -> None:
         lock = await acquire_or_fail(options.directory.absolute() / "up.lock", "rankd up")
     try:
         with usable(options.directory, "dir"):
-            machine = _Machine(options, settings, umask, tell)
+            machine = _Machine(options, settings, umask, tell, nursery)
         await machine.run(told)
     finally:
         lock.close()
@@ -116,11 +117,12 @@ def _check_text(directory: Path) -> None:
 
 
 class _Machine:
-    def __init__(self, options: UpOptions, settings: Settings, umask: int, tell: Tell) -> None:
+    def __init__(self, options: UpOptions, settings: Settings, umask: int, tell: Tell, nursery: Nursery | None) -> None:
         grace_s, has_notifications = settings.node.grace_s, bool(settings.notifications.allow)
         self._options = options
         self._tell = tell
         self._umask = umask
+        self._nursery = nursery
         self._directory = options.directory.absolute()
         self._file = self._directory / "up.json"
         self._db = self._directory / "rankd.db"
@@ -169,13 +171,14 @@ class _Machine:
 
     def _manner(self, name: str) -> Manner:
         """How a child is run. Agents are killed when ``up`` dies, so jobs continue. Jobs get its original umask."""
+        nursery = None if name == "nats" else self._nursery
         variables = {} if name == "nats" or self._secret is None else {"RANKD_NATS": self._secret}
         if name != "nats" and self._broker is not None:
             variables["RANKD_STREAM_BYTES"] = os.environ.get("RANKD_STREAM_BYTES") or str(stream_bytes(self._directory))
         if not name.startswith("agent"):
-            return Manner(variables=variables)
+            return Manner(variables=variables, nursery=nursery)
         patience_s = STOP_PATIENCE_S + self._grace_s
-        return Manner(orphaned=signal.SIGKILL, umask=self._umask, stop_patience_s=patience_s, variables=variables)
+        return Manner(signal.SIGKILL, self._umask, patience_s, variables, nursery)
 
     async def run(self, told: Told) -> None:
         """Run until ``told.stop`` is set, or until a service fails too often."""
