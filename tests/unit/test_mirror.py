@@ -145,6 +145,7 @@ ELSEWHERE = {
     "cli/common/session.py": "tests/system/test_socket_requests.py",
     "client/async_channel.py": "tests/system/test_client.py",
     "client/batch/fill.py": "tests/unit/client/batch/test_layer.py",
+    "client/batch/script_job.py": "tests/unit/client/test_job_form.py",
     "client/batch/option.py": "tests/unit/client/batch/test_layer.py",
     "client/client.py": "tests/system/test_client.py",
     "client/operation.py": "tests/system/test_client.py",

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -17,26 +18,39 @@ from rankd.core.submission.directive import read_directives
 
 JobLike = JobRequest | Mapping[str, Any]
 ScriptLike = str | Path
-Directives = Literal["refuse", "ignore"]
+Directives = Literal["read", "ignore"]
+"""What happens to lines #RANKD and #SBATCH of a script."""
 
 SHEBANG = "#!"
 SCRIPT_OUTPUT, TASK_OUTPUT = "job-%j.out", "job-%A_%a.out"
 
 
-def job_of(given: JobLike | ScriptLike | None, fields: Mapping[str, Any], *, is_local: bool) -> Job:
+class JobForm(NamedTuple):
+    """A job as it is sent. ``drops_notify``: notifications that the site does not allow may be left out."""
+
+    job: Job
+    drops_notify: bool = False
+
+
+def form_of(given: JobLike | ScriptLike | None, fields: Mapping[str, Any], *, is_local: bool) -> JobForm:
     """The job as it is sent. ``fields`` replace its own. ``is_local``: it can use this process's directory.
 
     Raises:
-        Refused: ``bad_script``, ``script_too_large``, ``bad_directive``: it is a script that can't be submitted so.
+        Refused: ``bad_script``, ``script_too_large``, ``bad_directive``, ``usage``: a script can't be submitted so.
     """
     if isinstance(given, str | Path):
-        job = _of_script(given, fields)
+        form = _of_script(given, fields)
     else:
         options = {name: value for name, value in fields.items() if name not in ("args", "directives")}
-        job = {**({} if given is None else _document(given)), **options}
-    if (is_local or "script" in job) and job.get("cwd") is None:
-        job["cwd"] = str(Path.cwd())
-    return job
+        form = JobForm({**({} if given is None else _document(given)), **options})
+    if (is_local or "script" in form.job) and form.job.get("cwd") is None:
+        form.job["cwd"] = str(Path.cwd())
+    return form
+
+
+def job_of(given: JobLike | ScriptLike | None, fields: Mapping[str, Any], *, is_local: bool) -> Job:
+    """The job of :func:`form_of`."""
+    return form_of(given, fields, is_local=is_local).job
 
 
 def jobs_of(given: Sequence[object], *, is_local: bool) -> list[Job]:
@@ -67,16 +81,25 @@ def _document(given: JobLike) -> Job:
     return document
 
 
-def _of_script(given: ScriptLike, fields: Mapping[str, Any]) -> Job:
+def _of_script(given: ScriptLike, fields: Mapping[str, Any]) -> JobForm:
     """A script's job: its first word is only a name; output goes where sbatch would write it."""
     more = dict(fields)
-    arguments, directives = more.pop("args", ()), more.pop("directives", "refuse")
+    arguments, directives = more.pop("args", ()), more.pop("directives", "read")
     text, name = _read(given)
     check_script(text, MOST_BYTES)
-    if directives == "refuse":
-        _refuse_directives(text)
+    if directives == "read" and read_directives(text):
+        from rankd.client.batch.script import Script
+        from rankd.client.batch.script_job import script_job
+
+        job, drops_notify = script_job(Script(text, name, arguments), more.get("array"), _warn)
+        env = job.get("env", {}) | (more.get("env") or {})
+        return JobForm({**job, **more, **({"env": env} if env else {})}, drops_notify and "notify" not in more)
     output = SCRIPT_OUTPUT if more.get("array") is None else TASK_OUTPUT
-    return {"command": [name, *arguments], "script": text, "stdout": output, "stderr": output, **more}
+    return JobForm({"command": [name, *arguments], "script": text, "stdout": output, "stderr": output, **more})
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, UserWarning, stacklevel=2)
 
 
 def _read(given: ScriptLike) -> tuple[str, str]:
@@ -91,17 +114,3 @@ def _read(given: ScriptLike) -> tuple[str, str]:
         raise Refused("bad_script", message, "script") from None
     except UnicodeDecodeError:
         raise Refused("bad_script", f"'{path.name}' is not text in UTF-8", "script") from None
-
-
-def _refuse_directives(text: str) -> None:
-    """Options in the script that nobody would follow must not be overlooked.
-
-    Raises:
-        Refused: ``bad_directive``.
-    """
-    for directive in read_directives(text):
-        message = (
-            f"line {directive.line}: only `rankd submit` reads lines of #{directive.kind}; give the options as fields"
-            " of the job, and directives='ignore'"
-        )
-        raise Refused("bad_directive", message, "script")

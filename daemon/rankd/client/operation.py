@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict, TypeVar
 
 import msgspec
 
-from rankd.client.job_form import JobLike, ScriptLike, job_of, jobs_of
+from rankd.client.job_form import JobLike, ScriptLike, form_of, jobs_of
 from rankd.client.key import with_keys
 from rankd.client.look import look, rows
 from rankd.client.selection import change_all, selected
@@ -35,6 +36,8 @@ from rankd.wire.submission import BatchReply, Submitted
 from rankd.wire.table_record import NodePage, NodeRow, QueuePage, QueueRow, SharePage, ShareRow
 
 T = TypeVar("T")
+
+NOT_ALLOWED = "notification_not_allowed"
 
 Names = JobName | Sequence[JobName]
 """A job, array or task; or a list of them."""
@@ -73,8 +76,8 @@ def submit(
     """Submit a job (a :class:`JobRequest`, a mapping, or fields), a script (its text or a path), or a list of jobs.
 
     Each job gets a key, so that a request without an answer is repeated and makes no second job. ``key``: your own;
-    in a list, a place follows it. Of a script, ``args`` are its arguments. Lines #RANKD and #SBATCH of a script are
-    refused, or left out with ``directives="ignore"``: only `rankd submit` reads them.
+    in a list, a place follows it. Of a script, ``args`` are its arguments. Lines #RANKD and #SBATCH of a script count
+    as for `rankd submit`, below the fields; ``directives="ignore"`` leaves them out. Warnings are Python's.
     """
     if isinstance(job, Sequence) and not isinstance(job, str):
         if fields:
@@ -83,8 +86,15 @@ def submit(
         if not jobs:
             return BatchReply(accepted=[], rejected=[])
         return (yield from submit_many(jobs, effort, atomic=atomic))
-    one = job_of(job, fields, is_local=is_local)
-    return (yield from submit_one(with_keys([one], key)[0], effort))
+    form = form_of(job, fields, is_local=is_local)
+    one = with_keys([form.job], key)[0]
+    try:
+        return (yield from submit_one(one, effort))
+    except Refused as error:
+        if error.code != NOT_ALLOWED or not form.drops_notify:
+            raise
+        warnings.warn(f"the job notifies nobody: {error.message}", UserWarning, stacklevel=2)
+    return (yield from submit_one({name: value for name, value in one.items() if name != "notify"}, effort))
 
 
 def wait(jobs: Names, effort: Effort, timeout_s: float | None) -> Plan[JobRecord | list[JobRecord]]:

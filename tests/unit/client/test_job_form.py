@@ -1,6 +1,6 @@
 import pytest
 
-from rankd.client.job_form import job_of, jobs_of
+from rankd.client.job_form import form_of, job_of, jobs_of
 from rankd.core.errors import Refused
 from rankd.core.model.job import Dependency, JobRequest
 
@@ -50,11 +50,54 @@ def test_what_is_neither_a_script_nor_a_file_is_refused(given):
     assert error.value.code == "bad_script"
 
 
-def test_directives_are_refused_unless_they_are_to_be_left_out():
-    text = "#!/bin/sh\n#SBATCH --mem=4G\ntrue\n"
-    with pytest.raises(Refused, match="line 2: only `rankd submit` reads lines of #SBATCH"):
-        job_of(text, {}, is_local=True)
-    assert job_of(text, {"directives": "ignore"}, is_local=True)["script"] == text
+def test_lines_of_a_script_count_below_the_fields(monkeypatch, here):
+    monkeypatch.setenv("COLOUR", "red")
+    monkeypatch.setenv("RANKD_SUBMIT_QOS", "high")
+    text = "#!/bin/sh\n#SBATCH --mem=4G -c 2 -J lines -t 5 -n 2\n#RANKD --comment kept\ntrue\n"
+    job = job_of(text, {"name": "mine", "env": {"A": "1"}, "args": ["x"]}, is_local=False)
+    variables = job.pop("env")
+    assert job == {
+        "command": ["script", "x"], "script": text, "name": "mine", "resources": {"vcore": 4, "memory": "4Gi"},
+        "time_limit_s": 300.0, "comment": "kept", "slurm_env": True, "cwd": here, "stdout": "slurm-%j.out",
+        "stderr": "slurm-%j.out",
+    }  # fmt: skip
+    assert (variables["A"], variables["SLURM_NTASKS"]) == ("1", "2")
+    assert "COLOUR" not in variables
+    assert job_of(text, {"directives": "ignore"}, is_local=True) == {
+        "command": ["script"], "script": text, "cwd": here, "stdout": "job-%j.out", "stderr": "job-%j.out",
+    }  # fmt: skip
+
+
+def test_an_environment_travels_if_a_line_says_so(monkeypatch):
+    monkeypatch.setenv("COLOUR", "red")
+    job = job_of("#!/bin/sh\n#RANKD --export COLOUR,SHAPE=round\n", {"array": "0-3"}, is_local=True)
+    assert job["env"] == {"COLOUR": "red", "SHAPE": "round"}
+    assert (job["array"], job["stdout"]) == ("0-3", "job-%A_%a.out")
+
+
+def test_wrong_lines_are_refused_all_at_once():
+    with pytest.raises(Refused) as caught:
+        job_of("#!/bin/sh\n#SBATCH --tiem=4 -F nodes\n#RANKD --mem lots\n", {}, is_local=True)
+    assert caught.value.code == "bad_directive"
+    for said in ("line 2: #SBATCH: sbatch has no option --tiem", "--nodefile: ", "script line 3: 'lots' is not"):
+        assert said in caught.value.message
+    with pytest.raises(Refused, match="script line 2: --count is for `rankd submit`"):
+        job_of("#!/bin/sh\n#RANKD --count 3\n", {}, is_local=True)
+
+
+def test_what_has_no_effect_is_a_warning():
+    with pytest.warns(UserWarning, match="line ") as found:
+        job_of("#!/bin/sh\n#SBATCH --hint=x --wait\nsrun ./a\n", {}, is_local=True)
+    assert [str(one.message).split(": ")[0] for one in found][:2] == ["line 2", "script line 2"]
+    assert str(found[2].message).startswith("line 3 calls srun, but")
+
+
+def test_notifications_of_sbatchs_lines_may_be_left_out():
+    text = "#!/bin/sh\n#SBATCH --mail-type=END --mail-user=a@b.org\n"
+    form = form_of(text, {}, is_local=True)
+    assert form.job["notify"] == {"on": ["end"], "to": ["mailto:a@b.org"]}
+    assert form.drops_notify
+    assert not form_of(text, {"notify": {"on": ["end"]}}, is_local=True).drops_notify
 
 
 def test_a_command_is_not_a_list_of_jobs():

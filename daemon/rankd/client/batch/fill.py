@@ -89,8 +89,8 @@ def _blamed(error: Refused, where: Mapping[str, str]) -> Refused:
 
 def _without(arguments: argparse.Namespace, field: str | None) -> bool:
     """Leave out the option of this field, so that the others are read, too. Returns false if it had no value."""
-    if field is None or getattr(arguments, field, None) is None:
+    if field in (None, "command") or getattr(arguments, str(field), None) is None:
         return False
-    for name in (field, *(_PER_GPU if field in _OF_GPUS else ())):
+    for name in (str(field), *(_PER_GPU if field in _OF_GPUS else ())):
         setattr(arguments, name, None)
     return True

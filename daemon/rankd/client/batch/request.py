@@ -59,11 +59,7 @@ def job_of(arguments: argparse.Namespace, environment: dict[str, str], now: floa
     Raises:
         Refused: ``usage``: a value that can't be read, or no command.
     """
-    job: Job = {"command": command_of(arguments)}
-    if script is not None:
-        job = {"command": [script.name, *script.arguments], "script": script.text}
-    elif arguments.wrap is not None:
-        job["name"] = WRAPPED  # as with sbatch
+    job = _work(arguments, script)
     job |= {name: getattr(arguments, name) for name in _AS_GIVEN if getattr(arguments, name) is not None}
     job |= _size(arguments)
     job |= _times(arguments, now)
@@ -84,6 +80,14 @@ def job_of(arguments: argparse.Namespace, environment: dict[str, str], now: floa
     if env := exported(arguments.export, arguments.export_env, environment):
         job["env"] = env
     return job
+
+
+def _work(arguments: argparse.Namespace, script: Script | None) -> Job:
+    """What the job runs."""
+    if script is not None:
+        return {"command": [script.name, *script.arguments], "script": script.text}
+    name = {} if arguments.wrap is None else {"name": WRAPPED}  # as with sbatch
+    return {"command": command_of(arguments), **name}
 
 
 def _conditions(arguments: argparse.Namespace) -> Job:
