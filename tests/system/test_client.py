@@ -87,8 +87,8 @@ def test_a_blocking_program_does_all_that_a_user_does(site, way, tmp_path):
         assert rankd.wait(of_script.id).state == "completed"
         assert b"".join(rankd.logs(of_script.id)) == b"hello\n"
         assert rankd.script(of_script.id) == script.read_text()
+        text = "#!/bin/sh\n#SBATCH -J lines -n 2 --mail-type=END\necho $SLURM_NTASKS\n"
         with pytest.warns(UserWarning, match="the job notifies nobody: this site sends no notifications"):
-            text = "#!/bin/sh\n#SBATCH -J lines -n 2 --mail-type=END\necho $SLURM_NTASKS\n"
             lines = rankd.submit(text, cwd=str(tmp_path))
         assert rankd.wait(lines.id).name == "lines"
         assert b"".join(rankd.logs(lines.id)) == b"2\n"
