@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 from builder import admission_tables
+from fuzz import device_target
 from fuzz.hostile import Hostile
 from nats.aio.msg import Msg
 
@@ -408,7 +409,13 @@ def targets(directory: Path, loop: asyncio.AbstractEventLoop) -> dict[str, Targe
         "mails of notifications": (texts, write_mail, (), 30),
         "marks of events": (partial(message, (messages.JobEvents,)), read_marks, UNREADABLE, 20),
         "times": (texts, read_time, (RankdError,), 30),
-    }
+        "files of devices": (
+            device_target.a_file, partial(device_target.read_devices, directory), (RankdError,), 10,
+        ),
+        "options of devices": (device_target.a_spec, device_target.read_spec, (ValueError,), 10),
+        "reports of devices": (device_target.a_report, device_target.read_report, OF_REQUESTS, 40),
+        "states with devices": (device_target.a_state, device_target.decide, OF_FILES, 6),
+    }  # fmt: skip
     return {name: Target(*parts) for name, parts in found.items()}
 
 

@@ -131,7 +131,25 @@ def held_by_node(problem):
 @given(SEEDS)
 @settings(max_examples=300)
 def test_each_job_gets_the_devices_that_the_slow_reference_chooses(seed):
-    problem = mixed_problem(seed)
+    check_choices(mixed_problem(seed))
+
+
+@given(SEEDS)
+@settings(max_examples=150)
+def test_nodes_that_come_back_with_fewer_devices_give_none_of_a_running_job_away(seed):
+    """The jobs on the devices that are left keep them. The others are chosen as if there had never been more."""
+    chance, problem = random.Random(seed), mixed_problem(seed)
+    nodes = []
+    for node in problem.nodes:
+        kept = [device for device in node.devices if chance.random() < 0.6] or list(node.devices[:1])
+        others = {kind: amount for kind, amount in node.capacity.items() if not is_device_kind(kind)}
+        nodes.append(replace(node, devices=tuple(kept), capacity=offered(others, kept)))
+    assume(any(len(new.devices) < len(old.devices) for new, old in zip(nodes, problem.nodes, strict=True)))
+    check_choices(replace(problem, nodes=nodes))
+
+
+def check_choices(problem):
+    """Each placement has the devices that the slow reference chooses of those that nothing holds."""
     shapes, nodes, held = shapes_by_job(problem), {node.name: node for node in problem.nodes}, held_by_node(problem)
     prices = {model: problem.billing.get(kind_of(model), problem.billing.get("gpu", 0.0)) for model in MODELS}
     for placement in cycle(problem).placements:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import subprocess
+from contextlib import asynccontextmanager
 
 import pytest
 from system.client import connected
-from watch import appears
+from system.conftest import RANKD
+from watch import PATIENCE_S, appears
 
 from rankd.store.schema.migration import shipped
 
@@ -100,6 +104,54 @@ async def test_who_holds_a_device_is_shown_and_why_another_job_waits(machine, pl
     held = {row["job"]: row.get("devices") for row in [*document["allocations"], *decided["allocations"]]}
     assert held[one] == {"lab": ["lab-gpu-0"]}
     assert waits not in held
+
+
+@asynccontextmanager
+async def agent_with(machine, client, file):
+    """An agent of the node ``lab`` with the devices of a file, registered by the time the block begins."""
+    joined = await client.connection.subscribe("rankd.v1.event.node.lab")
+    place = ["--nats", machine.up["nats"], "--creds", str(machine.directory.parent / "node-lab.creds")]
+    state = machine.directory.parent / "lab"
+    command = ["agent", *place, "--name", "lab", "--state", str(state), "--run-as", "agent", "--devices", str(file)]
+    process = subprocess.Popen([*RANKD, *command], stderr=subprocess.DEVNULL)
+    try:
+        await joined.next_msg(timeout=PATIENCE_S)
+        yield
+    finally:
+        process.terminate()
+        await asyncio.to_thread(process.wait)
+
+
+def write_devices(file, number):
+    tables = [f'[[device]]\nmodel = "a100"\nid = "g{index}"\nindex = {index}\n' for index in range(number)]
+    file.write_text("".join(tables))
+
+
+async def test_a_node_that_comes_back_with_fewer_devices_loses_no_job(machine, places):
+    """Jobs on the devices that are left go on and keep them, and so does the one whose device is gone."""
+    machine.start("--no-local-agent")
+    machine.credentials("node", "lab")
+    file, go = places / "devices.toml", places / "go"
+    script = f"echo $RANKD_GPU_IDS > {places}/seen/$RANKD_JOB_ID; until [ -e {go} ]; do sleep 0.05; done"
+    job = {"command": ["sh", "-c", script], "resources": {"vcore": 0.1, "gpu": 1}}
+    async with connected(machine.up["nats"], machine.services) as client:
+        write_devices(file, 4)
+        async with agent_with(machine, client, file):
+            ids = await client.submit("alice", job, job, job, job)
+            for id_ in ids:
+                await appears(places / "seen" / str(id_))
+        write_devices(file, 2)
+        async with agent_with(machine, client, file):
+            held = {row["id"]: row["job"] for row in machine.rows("SELECT id, job FROM device")}
+            assert sorted(held) == ["g0", "g1"]
+            for device, holder in held.items():
+                assert (places / "seen" / str(holder)).read_text().strip() == device
+            assert machine.rows("SELECT capacity ->> 'gpu' AS gpu FROM node") == [{"gpu": 2}]
+            [waits] = await client.submit("alice", job)
+            go.touch()
+            assert set((await client.until_ended(5)).values()) == {"completed"}
+    assert machine.rows("SELECT sum(requeues) AS n, count(*) AS jobs FROM job") == [{"n": 0, "jobs": 5}]
+    assert (places / "seen" / str(waits)).read_text().strip() in ("g0", "g1")
 
 
 def test_config_check_warns_of_what_has_no_price(machine):

@@ -101,6 +101,8 @@ def read_file(path: Path) -> list[GivenDevice]:
         found = [msgspec.convert(_table(table), GivenDevice) for table in tables.device]
     except (OSError, ValueError, msgspec.ValidationError) as error:
         raise Refused("bad_devices", f"{path}: {error}", "devices") from None
+    except RecursionError:
+        raise Refused("bad_devices", f"{path}: it is nested too deeply; flatten it", "devices") from None
     check_devices(found)
     return found
 

@@ -84,3 +84,10 @@ def test_a_file_with_anything_else_is_refused(tmp_path, text):
 def test_a_missing_file_is_refused(tmp_path):
     with pytest.raises(Refused, match="No such file"):
         read_file(tmp_path / "none.toml")
+
+
+def test_a_file_that_is_nested_too_deeply_is_refused(tmp_path):
+    file = tmp_path / "devices.toml"
+    file.write_text("[[device]]\nmodel = " + "[" * 5_000)
+    with pytest.raises(Refused, match="nested too deeply"):
+        read_file(file)
