@@ -157,7 +157,7 @@ async def test_an_array_runs_out_and_ends_with_its_last_task(store):
     }  # fmt: skip
     assert await start(store, array, 5) == 1, "there is one task left"
     row = await record(store, array)
-    assert (row["state"], row["array"], row["started_at"]) == ("running", None, NOW + 1)
+    assert (row["state"], row["array"], row["started_at"]) == ("running", None, None)
     tasks = sorted(job["id"] for job in await store.rows("jobs", array_job=array))
     [given] = await store.take("n1")
     assert [(one.array.job, one.array.task, one.array.tasks) for one in given.starts] == [
@@ -181,6 +181,52 @@ async def test_an_array_with_a_failed_task_has_failed(store):
     await end(store, 1, one, status=3)
     await end(store, 2, two)
     assert (await record(store, array))["state"] == "failed"
+
+
+async def test_an_array_has_the_first_start_the_last_end_and_the_highest_exit_status_of_its_tasks(store):
+    await store.add_nodes("n1")
+    array = await submit_array(store, "0-3")
+    await start(store, array, 3)
+    await store.take("n1")
+    await store.report("n1", 2, array + 2, "started", at=NOW + 4)
+    assert (await record(store, array))["started_at"] == NOW + 4
+    await store.report("n1", 1, array + 1, "started", at=NOW + 3)
+    await store.report("n1", 3, array + 3, "started", at=NOW + 5)
+    for allocation, seconds, status in ((3, 9, 2), (2, 8, 7), (1, 7, 1)):  # the last report is of the first end
+        await store.report(
+            "n1", allocation, array + allocation, "ended", at=NOW + seconds, exit_status=status, signal=allocation
+        )
+    row = await record(store, array)
+    assert (row["state"], row["started_at"], row["ended_at"]) == ("pending", NOW + 3, None)
+    await start(store, array, 1)
+    await store.take("n1")
+    await store.report("n1", 4, array + 4, "started", at=NOW + 5)
+    await store.report("n1", 4, array + 4, "ended", at=NOW + 6, exit_status=0)
+    row = await record(store, array)
+    assert (row["state"], row["started_at"], row["ended_at"]) == ("failed", NOW + 3, NOW + 9)
+    assert (row["exit_status"], row["signal"]) == (7, 2), "those of one task"
+    events = [event["event"] for event in await store.look(job_events, array)]
+    assert events == ["submit", "split", "run_out", "fail"], "a start and an end of a task are no events of the array"
+
+
+async def test_an_array_that_never_started_has_no_start(store):
+    array = await submit_array(store, "0-1")
+    await store.write(split_first, array, 2, "x", NOW)
+    assert (await record(store, array))["started_at"] is None
+    await store.write(act, (await store.read(targets_of, [array])).found, ALICE, NOW + 5, cancel)
+    row = await record(store, array)
+    assert (row["state"], row["started_at"], row["ended_at"]) == ("cancelled", None, NOW + 5)
+
+
+async def test_an_array_ends_when_its_rest_is_cancelled_behind_its_last_task(store):
+    await store.add_nodes("n1")
+    array = await submit_array(store, "0-1")
+    await start(store, array, 1)
+    await store.take("n1")
+    await end(store, 1, array + 1)
+    await store.write(act, [array], ALICE, NOW + 8, cancel)
+    row = await record(store, array)
+    assert (row["state"], row["started_at"], row["ended_at"]) == ("failed", NOW + 2, NOW + 8)
 
 
 async def test_an_overtaken_array_starts_nothing(store):

@@ -131,3 +131,27 @@ async def test_two_services_that_upgrade_at_once_make_one_schema(engine, tmp_pat
         await asyncio.gather(upgrade(one), upgrade(other))
         assert await Store(one).rows("job") == []
         assert [row["version_num"] for row in await Store(other).rows(VERSION_TABLE)] == revisions()[-1:]
+
+
+def test_arrays_of_before_get_the_first_start_the_last_end_and_the_highest_exit_status(connection):
+    upgrade_to(connection, "0028")
+    tables = tables_of(connection)
+    needed = {
+        name: {column.name: _any(column) for column in tables[name].columns if not column.nullable}
+        for name in ("jobs", "arrays")
+    }
+    array = {"started_at": 9.0, "array_job": None, "exit_status": None}
+    tasks = [
+        {"id": 2, "started_at": 7.0, "ended_at": 10.0, "exit_status": 3, "signal": 0},
+        {"id": 3, "started_at": 5.0, "ended_at": 20.0, "exit_status": 4, "signal": 1},
+        {"id": 4, "started_at": 6.0, "ended_at": 15.0, "exit_status": None, "signal": 9},
+    ]
+    connection.execute(insert(tables["jobs"]).values(needed["jobs"] | array | {"id": 1}))
+    for place, task in enumerate(tasks):
+        connection.execute(insert(tables["jobs"]).values(needed["jobs"] | task | {"array_job": 1, "array_task": place}))
+    connection.execute(insert(tables["arrays"]).values(needed["arrays"] | {"job_id": 1}))
+    upgrade_to(connection, "head")
+    whole, *others = contents(connection)["jobs"]
+    assert [whole[name] for name in ("started_at", "exit_status", "signal")] == [5.0, 4, 1]
+    assert [one["started_at"] for one in others] == [7.0, 5.0, 6.0]
+    assert contents(connection)["arrays"][0]["ended_at"] == 20.0

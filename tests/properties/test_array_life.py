@@ -143,6 +143,7 @@ class Arrays:
             self._check_indices(row, tasks, whole)
             self._check_numbers(row, tasks)
             self._check_state(row, tasks)
+            self._check_marks(row, tasks)
             self._check_retry(row, tasks, whole)
 
     def _check_retry(self, row, tasks, whole):
@@ -167,6 +168,19 @@ class Arrays:
         assert row["n_active"] == sum(states[state] for state in ACTIVE_STATES)
         assert (row["n_completed"], row["n_failed"]) == (states[State.COMPLETED], n_failed)
         assert row["n_cancelled"] == states[State.CANCELLED] + count(read(row["cancelled"]))
+
+    def _check_marks(self, row, tasks):
+        """The first start of all runs, and the last end and the highest exit status of all tasks."""
+        starts = "SELECT min(a.started_at) FROM allocations a JOIN jobs t ON t.id = a.job_id WHERE t.array_job = ?"
+        [[first]] = self.rows(starts, row["job_id"])
+        [whole] = self.rows("SELECT started_at, ended_at, exit_status, signal FROM jobs WHERE id = ?", row["job_id"])
+        assert whole["started_at"] == first
+        codes = [(task["exit_status"] or 0, task["signal"] or 0) for task in tasks]
+        assert (whole["exit_status"] or 0, whole["signal"] or 0) == max(codes, default=(0, 0))
+        ends = [task["ended_at"] for task in tasks if task["ended_at"] is not None]
+        assert (whole["ended_at"] is not None) == (State(row["state"]) in FINAL_STATES)
+        if whole["ended_at"] is not None and not row["cancelled"]:
+            assert whole["ended_at"] == max(ends)
 
     def _check_state(self, row, tasks):
         state = State(row["state"])

@@ -152,7 +152,7 @@ def fields(known: Known) -> dict[str, Field]:
     """The columns by squeue's letters. Run times count up to the last time for which the state is known."""
 
     def run_time(row: Row) -> float:
-        if not row["started_at"]:
+        if not row["started_at"] or row["state"] == "pending":  # of an array, it is the start of its first task
             return 0.0
         until: float = row["ended_at"] or known.of(shown_nodes(row))
         started: float = row["started_at"]
@@ -219,7 +219,7 @@ def _waiting_for(row: Row) -> str:
 
 def _start(row: Row) -> float | None:
     """When the job started. For a waiting job with a reservation, the latest time at which it will start."""
-    return row.get("started_at") or row.get("expected_start_at")
+    return row.get("expected_start_at") if row["state"] == "pending" else row.get("started_at")
 
 
 def _by(name: str) -> Callable[[Row], object]:

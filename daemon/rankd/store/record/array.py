@@ -106,7 +106,12 @@ _REST = (
 _REST_CANCELLED = (
     update(arrays)
     .where(arrays.c.job_id == bindparam("of"))
-    .values(n_pending=0, n_cancelled=arrays.c.n_cancelled + bindparam("number"), cancelled=bindparam("indices"))
+    .values(
+        n_pending=0,
+        n_cancelled=arrays.c.n_cancelled + bindparam("number"),
+        cancelled=bindparam("indices"),
+        ended_at=bindparam("at"),
+    )
 )
 _WHICH = select(arrays.c.job_id).where(arrays.c.job_id.in_(values_of("jobs")))
 
@@ -181,7 +186,7 @@ def _split(connection: Connection, array: _Array, taken: IndexSet, rest: str, ac
     settled = array.revision if array.settled is None else array.settled
     columns: dict[str, Value] = {"array": rest, "settled": settled}
     if not rest:
-        columns = {"array": None, "settled": None, "started_at": now}
+        columns = {"array": None, "settled": None}
     elif array.waits_by_index:
         columns |= _leave_sets(connection, array, taken)
     change = Change(
@@ -257,17 +262,17 @@ def cancel_rests(connection: Connection, changes: Sequence[Change], now: float) 
     for change in changes:
         row = connection.execute(_REST, {"array": change.job}).one()
         gone = union(read(row.array), read(row.cancelled))
-        values = {"of": change.job, "number": row.n_pending, "indices": written_set(gone)}
+        values = {"of": change.job, "number": row.n_pending, "indices": written_set(gone), "at": now}
         connection.execute(_REST_CANCELLED, values)
         told = msgspec.structs.replace(change, detail={**(change.detail or {}), "tasks": row.array})
-        found += _events_of_rest(told, is_all=row.n_cancelled + row.n_pending == row.n_tasks, now=now)
+        found += _events_of_rest(told, is_all=row.n_cancelled + row.n_pending == row.n_tasks)
     return found
 
 
-def _events_of_rest(change: Change, *, is_all: bool, now: float) -> list[Change]:
+def _events_of_rest(change: Change, *, is_all: bool) -> list[Change]:
     if is_all:
         return [_with(change, change.event, {"array": None})]
-    return [_with(change, Event.RUN_OUT, {"array": None, "ended_at": None, "started_at": now, "settled": None})]
+    return [_with(change, Event.RUN_OUT, {"array": None, "ended_at": None, "settled": None})]
 
 
 def _with(change: Change, event: Event, columns: Mapping[str, Value]) -> Change:

@@ -1,4 +1,6 @@
-"""The numbers of an array's tasks, kept with every event of a task; and the end of the array with its last task.
+"""What is known of an array's tasks together, kept with every event of a task; and the array's end with its last task.
+
+That is the numbers of tasks, the first start, the last end, and the highest exit status.
 
 The cost of an event does not depend on the number of tasks. Uses SQLAlchemy Core: finding the arrays of 250 tasks takes
 0.2 ms; jobs that are no tasks are found by their ids alone.
@@ -6,11 +8,11 @@ The cost of an event does not depend on the number of tasks. Uses SQLAlchemy Cor
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from sqlalchemy import bindparam, select, update
+from sqlalchemy import and_, bindparam, case, func, or_, select, update
 
-from rankd.core.change.array_end import COUNTED, array_end, counts_of, end_of_array
+from rankd.core.change.array_end import COUNTED, Marks, array_end, counts_of, end_of_array, marks_of
 from rankd.core.change.job_change import Change
 from rankd.core.model.array import span_of
 from rankd.core.model.index_set import count
@@ -26,8 +28,27 @@ _ARRAYS = select(jobs.c.id, jobs.c.array_job).where(jobs.c.id.in_(values_of("job
 _ADD = (
     update(arrays).where(_OF.job_id == bindparam("of")).values({name: _OF[name] + bindparam(name) for name in COUNTED})
 )
+_ENDED = (
+    update(arrays)
+    .where(_OF.job_id == bindparam("of"))
+    .values(ended_at=case((_OF.ended_at > bindparam("at"), _OF.ended_at), else_=bindparam("at")))
+)
+_STARTED = (
+    update(jobs)
+    .where(jobs.c.id == bindparam("of"), or_(jobs.c.started_at.is_(None), jobs.c.started_at > bindparam("at")))
+    .values(started_at=bindparam("at"))
+)
+_STATUS, _SIGNAL = func.coalesce(jobs.c.exit_status, 0), func.coalesce(jobs.c.signal, 0)
+_WORSE = (
+    update(jobs)
+    .where(
+        jobs.c.id == bindparam("of"),
+        or_(_STATUS < bindparam("status"), and_(_STATUS == bindparam("status"), _SIGNAL < bindparam("by_signal"))),
+    )
+    .values(exit_status=bindparam("status"), signal=bindparam("by_signal"))
+)
 _OVER = (
-    select(_OF.job_id, _OF.n_completed, _OF.n_failed, _OF.n_cancelled)
+    select(_OF.job_id, _OF.ended_at, _OF.n_completed, _OF.n_failed, _OF.n_cancelled)
     .join_from(arrays, jobs, jobs.c.id == _OF.job_id)
     .where(_OF.job_id.in_(values_of("arrays")), _OF.n_open == 0, jobs.c.state == State.RUNNING.value)
 )
@@ -50,20 +71,40 @@ def insert_arrays(connection: Connection, new: Sequence[tuple[int, AcceptedJob]]
 
 
 def count_tasks(connection: Connection, changes: Sequence[Change], now: float) -> list[Change]:
-    """Add these changes of tasks to the numbers of their arrays. Returns the ends of arrays that have no task left."""
+    """Add these changes of tasks to what is known of their arrays. Returns the ends of arrays that have no task left."""
     found = connection.execute(_ARRAYS, {"jobs": [change.job for change in changes]}).all()
     if not found:
         return []
-    sums = counts_of(changes, {row[0]: row[1] for row in found})
+    array_of = {row[0]: row[1] for row in found}
+    _mark(connection, marks_of(changes, array_of))
+    sums = {array: added for array, added in counts_of(changes, array_of).items() if added}
     run_each(
         connection, _ADD, [{"of": array} | {name: added[name] for name in COUNTED} for array, added in sums.items()]
     )
     return ends_of(connection, [array for array, added in sums.items() if added["n_open"]], now)
 
 
+def _mark(connection: Connection, marks: Mapping[int, Marks]) -> None:
+    """Keep the first start and the highest exit status in the records of arrays, and the last end in their rows.
+
+    The records get no event: a start of a task changes neither the state nor the rank of its array.
+    """
+    items = marks.items()
+    starts = [{"of": array, "at": mark.started_at} for array, mark in items if mark.started_at is not None]
+    run_each(connection, _STARTED, starts)
+    run_each(
+        connection, _ENDED, [{"of": array, "at": mark.ended_at} for array, mark in items if mark.ended_at is not None]
+    )
+    codes = [(array, *mark.exit_code) for array, mark in items if any(mark.exit_code)]
+    run_each(connection, _WORSE, [{"of": array, "status": code, "by_signal": by} for array, code, by in codes])
+
+
 def ends_of(connection: Connection, ids: Sequence[int], now: float) -> list[Change]:
-    """The ends of those of these arrays that have no task left."""
+    """The ends of those of these arrays that have no task left: at the last end of a task, or else now."""
     if not ids:
         return []
     rows = connection.execute(_OVER, {"arrays": ids})
-    return [end_of_array(array, array_end(*numbers), now) for array, *numbers in rows]
+    return [
+        end_of_array(array, array_end(*numbers), now if ended_at is None else ended_at)
+        for array, ended_at, *numbers in rows
+    ]

@@ -64,6 +64,7 @@ _CANCELLED = (
         n_pending=arrays.c.n_pending - bindparam("number"),
         n_cancelled=arrays.c.n_cancelled + bindparam("number"),
         cancelled=bindparam("indices"),
+        ended_at=bindparam("at"),
     )
 )
 _WHICH_CANCELLED = select(arrays.c.cancelled).where(arrays.c.job_id == bindparam("of"))
@@ -197,7 +198,7 @@ def _tell(connection: Connection, job: int, waiting: Waiting, new: IndexSet, gon
         changes.append(_match(job, waiting, new if waiting.blocked_by is None else EMPTY, gone, settled))
     if gone:
         before = read(connection.execute(_WHICH_CANCELLED, {"of": job}).scalar_one())
-        values = {"of": job, "number": count(gone), "indices": written_set(union(before, gone))}
+        values = {"of": job, "number": count(gone), "indices": written_set(union(before, gone)), "at": now}
         connection.execute(_CANCELLED, values)
     if waiting.blocked_by is not None:
         changes += _released(connection, job, waiting, now)

@@ -298,8 +298,9 @@ def apply_changes(connection: Connection, changes: Sequence[Change], now: float)
     bulk_insert(connection, "job_events", EVENT_COLUMNS, events)
     _update_jobs(connection, columns_of)
     _tell_applications(connection, concerned, left, now)
-    if concerned:
-        apply_changes(connection, count_tasks(connection, concerned, now), now)
+    counted = [change for change in changes if change.event in _TELLS or change.event is Event.START]
+    if counted:
+        apply_changes(connection, count_tasks(connection, counted, now), now)
 
 
 _SETTLES = (Event.HOLD, Event.RELEASE, Event.UPDATE, Event.ELIGIBLE)

@@ -130,6 +130,7 @@ arrays = Table(
     Column("n_eligible", Integer, comment="their number; null: the array does not wait by index"),
     Column("unmet", Text, comment="pending indices whose counterparts have ended otherwise"),
     Column("n_unmet", Integer, comment="their number; null: the array does not wait by index"),
+    Column("ended_at", Float, comment="the last end of one of its tasks so far; null: none has ended"),
 )
 
 job_waits = Table(

@@ -2,15 +2,15 @@
 
 import pytest
 
-from rankd.core.change.array_end import array_end, counts_of, end_of_array
+from rankd.core.change.array_end import Marks, array_end, counts_of, end_of_array, marks_of
 from rankd.core.change.job_change import Change
 from rankd.core.model.job import Event, State, next_state
 
 PENDING, ALLOCATED, RUNNING = State.PENDING, State.ALLOCATED, State.RUNNING
 
 
-def change(job, state, event):
-    return Change(job=job, state=state, event=event, actor="x")
+def change(job, state, event, **columns):
+    return Change(job=job, state=state, event=event, actor="x", columns=columns)
 
 
 @pytest.mark.parametrize(
@@ -64,3 +64,17 @@ def test_the_end_of_an_array_is_an_event_that_its_state_allows(event):
     end = end_of_array(17, event, 5.0)
     assert next_state(17, end.state, end.event)
     assert end.columns == {"ended_at": 5.0}
+
+
+def test_the_first_start_the_last_end_and_the_highest_exit_status_are_those_of_the_whole():
+    changes = [
+        change(20, ALLOCATED, Event.START, started_at=7.0),
+        change(21, ALLOCATED, Event.START, started_at=5.0),
+        change(20, RUNNING, Event.FAIL, ended_at=12.0, exit_status=None, signal=9),
+        change(21, RUNNING, Event.FAIL, ended_at=11.0, exit_status=2, signal=None),
+        change(22, RUNNING, Event.REQUEUE, started_at=None, requeues=1),
+        change(23, PENDING, Event.CANCEL, ended_at=9.0),
+        change(99, RUNNING, Event.FAIL, ended_at=99.0, exit_status=99, signal=0),
+    ]
+    arrays = {20: 17, 21: 17, 22: 17, 23: 18}
+    assert marks_of(changes, arrays) == {17: Marks(5.0, 12.0, (2, 0)), 18: Marks(None, 9.0, (0, 0))}

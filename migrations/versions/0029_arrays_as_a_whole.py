@@ -1,0 +1,36 @@
+"""Of arrays as a whole: the first start, the last end and the highest exit status of their tasks.
+
+Before, an array's start was that of its last task's allocation, and it had no exit status.
+
+Revision: 0029
+Revises: 0028
+"""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0029"
+down_revision = "0028"
+branch_labels = None
+depends_on = None
+
+_STARTS = """UPDATE jobs SET started_at = (SELECT min(t.started_at) FROM jobs t WHERE t.array_job = jobs.id)
+    WHERE id IN (SELECT job_id FROM arrays)"""
+_ENDS = "UPDATE arrays SET ended_at = (SELECT max(t.ended_at) FROM jobs t WHERE t.array_job = arrays.job_id)"
+_WORST = """(SELECT t.id FROM jobs t WHERE t.array_job = jobs.id AND (t.exit_status > 0 OR t.signal > 0)
+    ORDER BY coalesce(t.exit_status, 0) DESC, coalesce(t.signal, 0) DESC LIMIT 1)"""
+_EXIT_CODES = f"""UPDATE jobs SET
+    exit_status = (SELECT w.exit_status FROM jobs w WHERE w.id = {_WORST}),
+    signal = (SELECT w.signal FROM jobs w WHERE w.id = {_WORST})
+    WHERE id IN (SELECT job_id FROM arrays WHERE n_failed + n_cancelled > 0)"""
+
+
+def upgrade() -> None:
+    op.add_column("arrays", sa.Column("ended_at", sa.Float(), nullable=True))
+    for statement in (_STARTS, _ENDS, _EXIT_CODES):
+        op.execute(statement)
+
+
+def downgrade() -> None:
+    op.execute("DROP VIEW IF EXISTS job")
+    op.drop_column("arrays", "ended_at")
