@@ -17,11 +17,10 @@ depends_on = None
 _STARTS = """UPDATE jobs SET started_at = (SELECT min(t.started_at) FROM jobs t WHERE t.array_job = jobs.id)
     WHERE id IN (SELECT job_id FROM arrays)"""
 _ENDS = "UPDATE arrays SET ended_at = (SELECT max(t.ended_at) FROM jobs t WHERE t.array_job = arrays.job_id)"
-_WORST = """(SELECT t.id FROM jobs t WHERE t.array_job = jobs.id AND (t.exit_status > 0 OR t.signal > 0)
-    ORDER BY coalesce(t.exit_status, 0) DESC, coalesce(t.signal, 0) DESC LIMIT 1)"""
-_EXIT_CODES = f"""UPDATE jobs SET
-    exit_status = (SELECT w.exit_status FROM jobs w WHERE w.id = {_WORST}),
-    signal = (SELECT w.signal FROM jobs w WHERE w.id = {_WORST})
+_EXIT_CODES = """UPDATE jobs SET (exit_status, signal) = (
+        SELECT t.exit_status, t.signal FROM jobs t
+        WHERE t.array_job = jobs.id AND (t.exit_status > 0 OR t.signal > 0)
+        ORDER BY coalesce(t.exit_status, 0) DESC, coalesce(t.signal, 0) DESC LIMIT 1)
     WHERE id IN (SELECT job_id FROM arrays WHERE n_failed + n_cancelled > 0)"""
 
 

@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 from builder import NOW, accepted
+from contract.arrays import TEN, end, numbers, record, start, submit_array
 from contract.store import ALICE, ROOT
 
 from rankd.core.admission.submitter import Submitter
@@ -32,38 +33,6 @@ from rankd.store.record.job_action import act, closed_jobs, split_targets
 from rankd.store.record.job_name import Owner, Target, jobs_in, owners_of, records_of, targets_of, weight_of
 from rankd.store.record.pending_count import count_pending, count_pending_tasks, count_pending_tasks_of_account
 from rankd.wire.message import JobFilter
-
-TEN = "0-9"
-
-
-async def submit_array(store, array=TEN, **request):
-    [job] = await store.submit("alice", array=parse_array(array), request={"array": array, **request})
-    return job
-
-
-async def record(store, job):
-    [row] = await store.rows("job", id=job)
-    return row
-
-
-async def numbers(store, job):
-    [row] = await store.rows("arrays", job_id=job)
-    return {name: row[name] for name in ("n_pending", "n_open", "n_active", "n_completed", "n_failed", "n_cancelled")}
-
-
-async def start(store, array, number):
-    """Allocate the first tasks of an array on n1, as the scheduler does."""
-    [row] = await store.rows("jobs", id=array)
-    new = NewAllocation(
-        job=array, revision=row["revision"], nodes=("n1",), resources={"vcore": 1}, charge_rate=1.0, generation=0,
-        rank=1, of_array=True,
-    )  # fmt: skip
-    return await store.write(commit_allocations, [new] * number, 1, NOW + 1)
-
-
-async def end(store, allocation, job, status=0):
-    await store.report("n1", allocation, job, "started", at=NOW + 2)
-    await store.report("n1", allocation, job, "ended", at=NOW + 3, exit_status=status)
 
 
 async def where_each_index_is(store, array):
@@ -181,52 +150,6 @@ async def test_an_array_with_a_failed_task_has_failed(store):
     await end(store, 1, one, status=3)
     await end(store, 2, two)
     assert (await record(store, array))["state"] == "failed"
-
-
-async def test_an_array_has_the_first_start_the_last_end_and_the_highest_exit_status_of_its_tasks(store):
-    await store.add_nodes("n1")
-    array = await submit_array(store, "0-3")
-    await start(store, array, 3)
-    await store.take("n1")
-    await store.report("n1", 2, array + 2, "started", at=NOW + 4)
-    assert (await record(store, array))["started_at"] == NOW + 4
-    await store.report("n1", 1, array + 1, "started", at=NOW + 3)
-    await store.report("n1", 3, array + 3, "started", at=NOW + 5)
-    for allocation, seconds, status in ((3, 9, 2), (2, 8, 7), (1, 7, 1)):  # the last report is of the first end
-        await store.report(
-            "n1", allocation, array + allocation, "ended", at=NOW + seconds, exit_status=status, signal=allocation
-        )
-    row = await record(store, array)
-    assert (row["state"], row["started_at"], row["ended_at"]) == ("pending", NOW + 3, None)
-    await start(store, array, 1)
-    await store.take("n1")
-    await store.report("n1", 4, array + 4, "started", at=NOW + 5)
-    await store.report("n1", 4, array + 4, "ended", at=NOW + 6, exit_status=0)
-    row = await record(store, array)
-    assert (row["state"], row["started_at"], row["ended_at"]) == ("failed", NOW + 3, NOW + 9)
-    assert (row["exit_status"], row["signal"]) == (7, 2), "those of one task"
-    events = [event["event"] for event in await store.look(job_events, array)]
-    assert events == ["submit", "split", "run_out", "fail"], "a start and an end of a task are no events of the array"
-
-
-async def test_an_array_that_never_started_has_no_start(store):
-    array = await submit_array(store, "0-1")
-    await store.write(split_first, array, 2, "x", NOW)
-    assert (await record(store, array))["started_at"] is None
-    await store.write(act, (await store.read(targets_of, [array])).found, ALICE, NOW + 5, cancel)
-    row = await record(store, array)
-    assert (row["state"], row["started_at"], row["ended_at"]) == ("cancelled", None, NOW + 5)
-
-
-async def test_an_array_ends_when_its_rest_is_cancelled_behind_its_last_task(store):
-    await store.add_nodes("n1")
-    array = await submit_array(store, "0-1")
-    await start(store, array, 1)
-    await store.take("n1")
-    await end(store, 1, array + 1)
-    await store.write(act, [array], ALICE, NOW + 8, cancel)
-    row = await record(store, array)
-    assert (row["state"], row["started_at"], row["ended_at"]) == ("failed", NOW + 2, NOW + 8)
 
 
 async def test_an_overtaken_array_starts_nothing(store):

@@ -210,7 +210,7 @@ async def test_classes(world):
 async def test_accounting(world):
     [row] = await world.look(accounting, AccountingFilter(states=["completed"]))
     assert (row["id"], row["cpu_s"], row["measured"]) == (DONE, 3.0, "cgroup")
-    assert ids(await world.look(accounting_of, [DONE, RUNNING])) == [DONE, RUNNING]
+    assert ids(await world.look(accounting_of, [DONE, RUNNING], AccountingFilter())) == [DONE, RUNNING]
     assert await world.look(accounting, AccountingFilter(until=NOW - 1000)) == []
     assert LATE not in ids(await world.look(accounting, AccountingFilter(since=NOW - 45, until=NOW)))
 

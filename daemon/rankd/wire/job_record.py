@@ -20,6 +20,7 @@ from rankd.wire.rank_record import Breakdown
 class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A job: as it was submitted, with all names resolved, and how it ran. Times are in UTC seconds.
 
+    ``cancelled_by``: who cancelled it; None also if that is not known any more.
     ``env`` and ``notify`` are there for the owner and for administrators. ``priority_breakdown`` is there while the job
     is pending; it is None before the first ranking. ``array``: of an array, the tasks that are pending. ``stdout``,
     ``stderr``: the files on the job's first node.
@@ -88,6 +89,7 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     array_unmet: str | None
     cancel_if_unmet: bool | None
     retry_of: int | None
+    cancelled_by: str | None = None
     env: dict[str, str] | UnsetType = UNSET
     notify: Notify | UnsetType | None = UNSET
     priority_breakdown: Breakdown | UnsetType | None = UNSET
@@ -141,7 +143,11 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AccountingRow(msgspec.Struct, frozen=True, kw_only=True):
-    """What a job used in its last run, and when."""
+    """What a job used in its last run, and when.
+
+    Tasks of an array that have no records are one row, with the id of the array in ``id`` and ``array_job``:
+    ``array_task`` is the index of a single one, ``array`` has those of several.
+    """
 
     id: int
     name: str | None
@@ -171,6 +177,7 @@ class AccountingRow(msgspec.Struct, frozen=True, kw_only=True):
     array_limit: int | None
     array_job: int | None
     array_task: int | None
+    cancelled_by: str | None = None
 
 
 class JobsBehind(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -93,6 +93,8 @@ class Neighbour(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     id: int
     gone: bool = False
+    array_job: int | UnsetType | None = UNSET
+    array_task: int | UnsetType | None = UNSET
     user: str | UnsetType | None = UNSET
     queue: str | UnsetType | None = UNSET
     priority: int | UnsetType | None = UNSET
@@ -106,7 +108,8 @@ class Neighbour(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Why(msgspec.Struct, frozen=True, kw_only=True):
     """Why a job has its rank and why it waits. The fields after ``lacks`` are there if the job is in the ranking.
 
-    ``rank`` is one of ``of`` ranked jobs. ``lacks``: what each node that is large enough lacks now.
+    ``rank`` is one of ``of`` ranked jobs. ``cancelled_by``: who cancelled it. Of a task without a record of its own,
+    ``id`` and the rank are those of its array. ``lacks``: what each node that is large enough lacks now.
     """
 
     id: int
@@ -119,8 +122,12 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
     expected_start_at: float | None
     reserved_nodes: list[str] | None
     nodelist: str | None
+    ended_at: float | None = None
     exit_status: int | None
     message: str | None
+    array_job: int | None = None
+    array_task: int | None = None
+    cancelled_by: str | None = None
     rank: int | None
     of: int | None
     above: Neighbour | None

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from rankd.cli.common.freshness import Known
 from rankd.cli.common.limit import say_cut
-from rankd.store.look.accounting import accounting, in_time
+from rankd.store.look.accounting import accounting, count_accounted
 from rankd.store.look.class_list import classes
 from rankd.store.look.device_list import devices
 from rankd.store.look.filter_check import check_filter
@@ -48,8 +48,9 @@ class DatabaseSource:
         """See :class:`.record_source.Source`."""
         check_filter(self._connection, wanted, self._me)
         rows = accounting(self._connection, wanted)
-        if len(rows) == wanted.limit:
-            say_cut(len(rows), count_jobs(self._connection, wanted, *in_time(wanted)), "newest")
+        number = len({row["id"] for row in rows})
+        if number == wanted.limit:
+            say_cut(number, count_accounted(self._connection, wanted), "newest")
         return rows
 
     def job(self, job_id: int | str) -> Row:

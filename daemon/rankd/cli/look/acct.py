@@ -12,7 +12,7 @@ from rankd.cli.common.layout import Field, column_of
 from rankd.cli.common.option import add_asker, add_command, add_output, add_place, job_names, names
 from rankd.cli.common.record_source import open_source
 from rankd.cli.common.table import print_json, print_table, separated
-from rankd.cli.look.queue import add_filters, add_limit, job_filter, shown_nodes
+from rankd.cli.look.queue import add_filters, add_limit, job_filter, shown_list, shown_nodes
 from rankd.client.instant import parse_time
 from rankd.core.errors import Refused
 from rankd.core.model.array import shown_name
@@ -34,7 +34,7 @@ def add_parser(subparsers: Subparsers) -> None:
     """Add ``acct``."""
     text = (
         "What jobs used that were in the system since midnight, or in a given time; of named jobs at any time."
-        " An array's line has the sums of its tasks among the lines."
+        " An array's line has the sums of its tasks among the lines, and the highest of their exit codes."
     )
     parser = add_command(subparsers, "acct", run, text)
     parser.add_argument(
@@ -79,7 +79,7 @@ def _of_the_job() -> list[Field]:
         column_of("partition", "Partition"),
         column_of("queue", "Queue"),
         column_of("qos", "QOS"),
-        Field("State", lambda row: _WORDS.get(row["state"], row["state"].upper())),
+        Field("State", _state),
         Field("ExitCode", lambda row: f"{row['exit_status'] or 0}:{row['signal'] or 0}"),
     ]
 
@@ -136,6 +136,13 @@ def _of(name: str) -> Callable[[Row], object]:
     return lambda row: row.get(name)
 
 
+def _state(row: Row) -> str:
+    """The state in sacct's words: ``CANCELLED by alice``."""
+    by = row.get("cancelled_by")
+    word = _WORDS.get(row["state"], row["state"].upper())
+    return f"{word} by {by}" if by else word
+
+
 def _add_totals(rows: Sequence[Row]) -> None:
     """Give the rows of arrays the sums of what their tasks among the rows used."""
     tasks: dict[int, list[Row]] = {}
@@ -143,13 +150,16 @@ def _add_totals(rows: Sequence[Row]) -> None:
         if row.get("array_job") is not None:
             tasks.setdefault(row["array_job"], []).append(row)
     for row in rows:
-        if own := tasks.get(row["id"]):
+        if row.get("array_job") is None and (own := tasks.get(row["id"])):
             row["tasks"] = own
             row["cpu_s"] = sum(one["cpu_s"] or 0.0 for one in own)
             row["max_rss_bytes"] = max((one["max_rss_bytes"] or 0 for one in own), default=0) or None
 
 
 def _name(row: Row) -> str:
+    """``17``, ``17_3``, or ``17_[4-99]`` for tasks without records."""
+    if row.get("array_job") is not None and row["array_task"] is None:
+        return shown_name(row["array_job"], None, None, shown_list(row["array"]), None)
     return shown_name(row["id"], row.get("array_job"), row.get("array_task"), None, None)
 
 

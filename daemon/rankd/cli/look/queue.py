@@ -206,10 +206,15 @@ def _dependency(one: Row) -> str:
 
 def _name(row: Row) -> str:
     """``17``; ``17_3`` for a task; ``17_[4-99%4]`` for the tasks of an array that have not started."""
-    listed = row.get("array")
-    if listed and len(listed) > LONGEST_LIST:
-        listed = f"{listed[:LONGEST_LIST].rpartition(',')[0]},..."
+    listed = shown_list(row.get("array"))
     return shown_name(row["id"], row.get("array_job"), row.get("array_task"), listed, row.get("array_limit"))
+
+
+def shown_list(indices: str | None) -> str | None:
+    """A list of indices, shortened to :data:`LONGEST_LIST` characters."""
+    if indices is None or len(indices) <= LONGEST_LIST:
+        return indices
+    return f"{indices[:LONGEST_LIST].rpartition(',')[0]},..."
 
 
 def _waiting_for(row: Row) -> str:

@@ -11,6 +11,7 @@ from rankd.cli.common.option import add_asker, add_command, add_place, job_name
 from rankd.cli.common.record_source import open_source
 from rankd.cli.common.screen import print_line
 from rankd.core.errors import Unavailable
+from rankd.core.model.array import shown_name
 from rankd.core.model.nodelist import fold
 
 if TYPE_CHECKING:
@@ -84,7 +85,8 @@ def run(arguments: argparse.Namespace) -> int:
 
         print_json(answer | gaps)
     else:
-        for line in [*explained(answer), *(line for gap in gaps.values() for line in closing(gap))]:
+        sides = _sides(answer)
+        for line in [*explained(answer), *(line for side, gap in gaps.items() for line in closing(gap, sides[side]))]:
             print_line(line)
     return 0
 
@@ -108,8 +110,7 @@ def _with_gaps(arguments: argparse.Namespace) -> tuple[dict[str, Any], dict[str,
 
 def _gaps(answer: dict[str, Any], arguments: argparse.Namespace) -> dict[str, Gap]:
     """``gap`` to the job above, and ``gap_other`` to the next one of another user. A missing job has no entry."""
-    sides = {"gap": answer["above"], "gap_other": answer.get("above_other")}
-    others = {name: side["id"] for name, side in sides.items() if side is not None and not side.get("gone")}
+    others = {name: side["id"] for name, side in _sides(answer).items()}
     if not others:
         return {}
     import msgspec
@@ -122,8 +123,8 @@ def _gaps(answer: dict[str, Any], arguments: argparse.Namespace) -> dict[str, Ga
     found, _ = live_state(arguments)
     document, evaluator = decode(msgspec.json.encode(found.document)), Evaluator()
     ranked = {job.id for job in document.jobs}
-    if missing := {answer["id"], *others.values()} - ranked:
-        message = f"job {min(missing)} came after the last full ranking; ask again in some seconds"
+    if missing := [row for row in (answer, *_sides(answer).values()) if row["id"] not in ranked]:
+        message = f"job {_job(missing[0])} came after the last full ranking; ask again in some seconds"
         raise Unavailable("no_generation", message)
 
     def decide(varied: Document) -> Result:
@@ -132,13 +133,24 @@ def _gaps(answer: dict[str, Any], arguments: argparse.Namespace) -> dict[str, Ga
     return {name: find_ways(document, answer["id"], other, decide) for name, other in others.items()}
 
 
-def closing(gap: Gap) -> list[str]:
-    """The ways in words: first those that put the job before the other one, then the others with what is missing."""
+def _sides(answer: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The jobs to which there may be a gap, by the name of the gap."""
+    sides = {"gap": answer["above"], "gap_other": answer.get("above_other")}
+    return {name: side for name, side in sides.items() if side is not None and not side.get("gone")}
+
+
+def _job(row: dict[str, Any]) -> str:
+    """How people name it: ``17``, or ``17_3`` for a task."""
+    return shown_name(row["id"], row.get("array_job"), row.get("array_task"), None, None)
+
+
+def closing(gap: Gap, other: dict[str, Any]) -> list[str]:
+    """The ways to get before the other job, in words: those that are enough, then the others with what is missing."""
     among = "only these two compared" if gap.jobs == 2 else f"all {gap.jobs} waiting jobs compared"
     close = [f"  {_way(way)}: its priority would be {way.priority}" for way in gap.ways if way.closes]
     short = [f"  not {_way(way)}: {way.priority}, {_behind(way)}" for way in gap.ways if not way.closes]
     found = "would" if close else "nothing that was tried would"
-    return [f"What would put it before job {gap.other} ({among}): {'' if close else found}".rstrip(), *close, *short]
+    return [f"What would put it before job {_job(other)} ({among}): {'' if close else found}".rstrip(), *close, *short]
 
 
 def _behind(way: Way) -> str:
@@ -162,7 +174,7 @@ def _way(way: Way) -> str:
 
 def explained(answer: dict[str, Any]) -> list[str]:
     """The answer in words."""
-    name = f"Job {answer['id']} of {answer['user']} in {answer['queue']}"
+    name = f"Job {_job(answer)} of {answer['user']} in {answer['queue']}"
     if answer["state"] != "pending":
         return [f"{name} {_state(answer)}. Only waiting jobs have a place in the queue."]
     lines = [*_place(name, answer), *_queues(answer), *_neighbours(answer)]
@@ -185,12 +197,21 @@ def _state(answer: dict[str, Any]) -> str:
     where = f" on {answer['nodelist']}" if answer["nodelist"] else ""
     status = f" with exit status {answer['exit_status']}" if answer.get("exit_status") else ""
     message = f": {answer['message']}" if answer.get("message") else ""
-    return f"{shown}{where}{status}{message}"
+    return f"{shown}{where}{status}{message}{_by(answer)}"
+
+
+def _by(answer: dict[str, Any]) -> str:
+    """Who cancelled the job, and when. The message is about a job that rankd itself has cancelled."""
+    if answer["state"] != "cancelled" or answer.get("ended_at") is None:
+        return ""
+    by = answer.get("cancelled_by")
+    who = "," if answer.get("message") else f" by {by}" if by else ""
+    return f"{who} at {shown_time(answer['ended_at'])}"
 
 
 def _release(answer: dict[str, Any]) -> str:
     if answer.get("held_by") in (None, answer["user"]):
-        return f"`rankd release {answer['id']}` lets it start."
+        return f"`rankd release {_job(answer)}` lets it start."
     return "Only an administrator can release it."
 
 
@@ -248,10 +269,10 @@ def _neighbours(answer: dict[str, Any]) -> list[str]:
         if other is None or other.get("gone"):
             continue
         first = answer if side == "below" else other
-        subject = f"{place} is job {other['id']} of {other['user'] or 'another user'} with {other['priority']}"
+        subject = f"{place} is job {_job(other)} of {other['user'] or 'another user'} with {other['priority']}"
         why = _decision(other["decided_by"], first)
-        lines.append(f"{subject} ({other['difference']:+d}). Job {first['id']} goes first because {why}.")
-        lines += _meeting(answer["id"], other) if other["decided_by"] == "queue" else []
+        lines.append(f"{subject} ({other['difference']:+d}). Job {_job(first)} goes first because {why}.")
+        lines += _meeting(answer, other) if other["decided_by"] == "queue" else []
         parts = [f"{name} {points:+.2f}" for name, points in other["parts"].items() if abs(points) >= 0.005]
         if parts:
             lines.append(f"  difference in points: {', '.join(parts)}")
@@ -260,13 +281,13 @@ def _neighbours(answer: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _meeting(job: int, other: dict[str, Any]) -> list[str]:
+def _meeting(answer: dict[str, Any], other: dict[str, Any]) -> list[str]:
     """The priorities that two queues show to the queue above both."""
     meets = other["meets"]
     if meets is None:
         return []
     mine, its = (f"{row['queue']} shows {row['shows']}" for row in (meets["this"], meets["other"]))
-    return [f"  in {meets['queue']}, {mine} for job {job}, and {its} for job {other['id']}"]
+    return [f"  in {meets['queue']}, {mine} for job {_job(answer)}, and {its} for job {_job(other)}"]
 
 
 def _decision(decided_by: str, first: dict[str, Any]) -> str:

@@ -83,7 +83,7 @@ def array_end(completed: int, failed: int, cancelled: int) -> Event:
 
 
 def end_of_array(array: int, event: Event, ended_at: float) -> Change:
-    """The last event of an array, which none of its tasks is left to wait for. ``ended_at``: when the last one ended."""
+    """The last event of an array without open tasks. ``ended_at``: when the last one ended."""
     cause = {Event.CANCEL: "cancel", Event.FAIL: "tasks did not complete"}.get(event)
     columns = {"ended_at": ended_at}
     return Change(job=array, state=State.RUNNING, event=event, actor="rankd", cause=cause, columns=columns)

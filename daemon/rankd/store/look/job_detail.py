@@ -13,6 +13,7 @@ from rankd.store.engine.reading import Reader, Row, fetch
 from rankd.store.look.job_name import record_of
 from rankd.store.look.job_script import script_bytes
 from rankd.store.look.priority_list import breakdown
+from rankd.store.look.task_row import as_task, cancellation, who_cancelled
 
 _ENVIRONMENT = """SELECT json_extract(coalesce(t.request, j.request), '$.env') AS env
     FROM jobs j LEFT JOIN array_requests t ON t.id = j.request_id WHERE j.id = ?"""
@@ -24,6 +25,7 @@ _NOTIFY = """SELECT n.notify FROM jobs j JOIN job_notifications n ON n.job_id = 
 def job_detail(connection: Reader, name: int | str, reads_environment_of: str | None = "") -> Row:
     """All data of one job: its request, the resolved values, and how it ran. A pending job also has its breakdown.
 
+    A task without a record has the data of its array, but the state and the times of its own.
     The environment (``env``) and the targets of notifications (``notify``) are included if the job belongs to the user
     ``reads_environment_of``. None means any user.
     ``devices``: the ids of those of its present or last allocation, by node, if it has any.
@@ -50,8 +52,10 @@ def job_detail(connection: Reader, name: int | str, reads_environment_of: str | 
     # A resolved value replaces the requested one. A value that is not resolved yet (stdout) stays as requested.
     merged = submitted | {name: value for name, value in record.items() if value is not None or name not in submitted}
     merged["array"] = record["array"]
+    merged["cancelled_by"] = who_cancelled(connection, [job_id]).get(job_id)
     if found.task is not None:
-        merged |= {"array_task": found.task, "state": "cancelled" if found.is_cancelled else record["state"]}
+        cancelled = cancellation(connection, job_id, found.task) if found.is_cancelled else None
+        merged |= {"array_task": found.task} | as_task(record, cancelled)
     held = fetch(connection, _DEVICES, [record["allocation_id"]])
     if held:
         merged["devices"] = msgspec.json.decode(held[0]["devices"])

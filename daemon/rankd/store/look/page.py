@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from rankd.store.engine.reading import Reader, Row, fetch
-from rankd.store.look.accounting import accounting_of, in_time
+from rankd.store.look.accounting import accounting_ids, accounting_of, count_accounted
 from rankd.store.look.device_list import devices
 from rankd.store.look.event_list import events_behind
 from rankd.store.look.job_filter import ALL, count_jobs, job_ids
@@ -65,13 +65,28 @@ def answer(page: Page, room: int) -> Row:
         size += len(texts[-1]) + 1
     if size > room and len(texts) > 1:
         texts.pop()
-    kept = len(texts)
+    kept = _without_torn(page, len(texts))
+    texts += [msgspec.json.encode(row) for row in page.rows[len(texts) : kept]]
+    del texts[kept:]
     rows = msgspec.Raw(b"[%b]" % b",".join(texts))
     cut = page.more or kept < len(page.rows)
     if page.looked is not None:
         last = page.rows[kept - 1]["id"] if kept < len(page.rows) else page.looked
         return {page.name: rows, **page.besides, "last": last, "more": cut}
     return {page.name: rows, **page.besides, **({"next": page.behind(page.rows[kept - 1])} if cut and kept else {})}
+
+
+def _without_torn(page: Page, kept: int) -> int:
+    """How many rows to send, if ``kept`` fit, so that rows with the same cursor stay together.
+
+    The next page would not have the others. If only rows with one cursor are there, all of them are sent.
+    """
+
+    def tears(at: int) -> bool:
+        return 0 < at < len(page.rows) and page.behind(page.rows[at - 1]) == page.behind(page.rows[at])
+
+    whole = next((at for at in range(kept, 0, -1) if not tears(at)), 0)
+    return whole or next((at for at in range(kept, len(page.rows)) if not tears(at)), len(page.rows))
 
 
 def _size(limit: int) -> int:
@@ -85,16 +100,20 @@ def job_page(connection: Reader, wanted: JobList) -> Page:
 
 
 def accounting_page(connection: Reader, wanted: AccountingFilter) -> Page:
-    """The usage of jobs, in the same order."""
-    ids, more = _ids(connection, wanted, *in_time(wanted))
-    return _of_jobs(wanted, accounting_of(connection, ids), more, _total(connection, wanted, *in_time(wanted)))
+    """The usage of jobs, in the same order. Tasks without records are on the page of their array."""
+    besides = {"total": count_accounted(connection, wanted)} if wanted.count else {}
+    size, forward = _size(wanted.limit), wanted.after is not None
+    while True:
+        ids = accounting_ids(connection, wanted, size + 1)
+        rows, more = accounting_of(connection, ids[:size], wanted), len(ids) > size
+        if rows or not more:
+            return _of_jobs(wanted, rows, more, besides)
+        wanted = msgspec.structs.replace(wanted, **{"after" if forward else "before": ids[size - 1]})
 
 
-def _ids(
-    connection: Reader, wanted: JobList, terms: Sequence[str] = (), values: Sequence[object] = ()
-) -> tuple[list[int], bool]:
+def _ids(connection: Reader, wanted: JobList) -> tuple[list[int], bool]:
     size = _size(wanted.limit)
-    ids = job_ids(connection, msgspec.structs.replace(wanted, limit=size + 1), terms, values)
+    ids = job_ids(connection, msgspec.structs.replace(wanted, limit=size + 1))
     return ids[:size], len(ids) > size
 
 
@@ -104,11 +123,9 @@ def _of_jobs(wanted: JobList, rows: list[Row], more: bool, besides: Cursor) -> P
     return Page("jobs", ordered, more, lambda row: {"after" if forward else "before": row["id"]}, besides)
 
 
-def _total(
-    connection: Reader, wanted: JobList, terms: Sequence[str] = (), values: Sequence[object] = ()
-) -> Mapping[str, object]:
+def _total(connection: Reader, wanted: JobList) -> Mapping[str, object]:
     """The number of jobs on all pages, if the request asks for it."""
-    return {"total": count_jobs(connection, wanted, terms, values)} if wanted.count else {}
+    return {"total": count_jobs(connection, wanted)} if wanted.count else {}
 
 
 def priority_page(connection: Reader, wanted: PriorityList) -> Page:

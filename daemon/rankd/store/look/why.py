@@ -23,9 +23,9 @@ from rankd.store.engine.word import IN_LIST
 from rankd.store.look.device_list import devices
 from rankd.store.look.job_name import record_of
 from rankd.store.look.node_list import nodes
-from rankd.store.look.priority_list import priorities
+from rankd.store.look.priority_list import priorities_of
 from rankd.store.look.rank_look import at_rank
-from rankd.wire.job_selection import JobFilter
+from rankd.store.look.task_row import as_task, cancellation, who_cancelled
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,6 +33,11 @@ if TYPE_CHECKING:
 
 OTHER_WITHIN = 500
 """A job of another user is searched within this many ranks. Each rank costs a look-up in the stored order."""
+
+_COLUMNS = """
+    id, "user", state, held_by, queue, partition, reason, reason_fact, expected_start_at, reserved_nodes, nodelist,
+    ended_at, exit_status, message, array_job, array_task, resources, constraints, exclusive"""
+_UNMET = "a dependency can't be met any more"
 
 
 def why(connection: Reader, name: int | str) -> Row:
@@ -43,20 +48,19 @@ def why(connection: Reader, name: int | str) -> Row:
     Raises:
         Refused: ``unknown_job``.
     """
-    job_id = record_of(connection, name).job
-    columns = (
-        'id, "user", state, held_by, queue, partition, reason, reason_fact, expected_start_at, reserved_nodes,'
-        " nodelist, exit_status, message, resources, constraints, exclusive"
-    )
-    found = fetch(connection, f"SELECT {columns} FROM job WHERE id = ?", [job_id])
+    job_id, task, is_cancelled = record_of(connection, name)
+    found = fetch(connection, f"SELECT {_COLUMNS} FROM job WHERE id = ?", [job_id])
     if not found:
         raise Refused("unknown_job", f"there is no job {job_id}", "id", status=404)
-    if found[0]["state"] == State.CANCELLED and found[0]["message"] is None:
-        found[0]["message"] = _unmet(connection, job_id)
-    answer = found[0] | {"rank": None, "of": None, "above": None, "above_other": None, "below": None, "path": []}
+    record = found[0] | {"cancelled_by": who_cancelled(connection, [job_id]).get(job_id)}
+    if task is not None:
+        record |= _as_task(connection, record, task, is_cancelled=is_cancelled)
+    elif record["state"] == State.CANCELLED and record["message"] is None:
+        record["message"] = _unmet(connection, job_id)
+    answer = record | {"rank": None, "of": None, "above": None, "above_other": None, "below": None, "path": []}
     asked = {name: answer.pop(name) for name in ("resources", "constraints", "exclusive")}
     answer["lacks"] = _lacks(connection, answer["partition"], asked) if answer["reason"] == "resources" else []
-    rows = priorities(connection, JobFilter(id=job_id))
+    rows = priorities_of(connection, [job_id]) if answer["state"] == State.PENDING else []
     if not rows:
         return answer
     own = rows[0]
@@ -73,12 +77,23 @@ def why(connection: Reader, name: int | str) -> Row:
     return answer
 
 
+def _as_task(connection: Reader, record: Row, task: int, *, is_cancelled: bool) -> Row:
+    """What the answer about a task without a record says in another way than that about its array."""
+    name = {"array_job": record["id"], "array_task": task}
+    if not is_cancelled:
+        return as_task(record, None) | name
+    found = cancellation(connection, record["id"], task)
+    why = f"{_UNMET}: aftercorr" if found.cause == "dependency" else None
+    none = dict.fromkeys(("reason", "reason_fact", "expected_start_at", "reserved_nodes", "nodelist"))
+    return none | as_task(record, found) | name | {"message": why}
+
+
 def _unmet(connection: Reader, job: int) -> str | None:
     """The dependency because of which a job was cancelled, in words; None if it was cancelled for another reason."""
     sql = """SELECT json_extract(detail, '$.unmet') AS unmet FROM job_event
         WHERE job_id = ? AND event = 'cancel' AND cause = 'dependency'"""
     rows = fetch(connection, sql, [job])
-    return f"a dependency can't be met any more: {rows[0]['unmet'] or 'aftercorr'}" if rows else None
+    return f"{_UNMET}: {rows[0]['unmet'] or 'aftercorr'}" if rows else None
 
 
 def _nearest_other(connection: Reader, own: Row) -> int | None:
@@ -177,7 +192,7 @@ def _neighbour(connection: Reader, own: Row, job_id: int | None, path: Sequence[
 
     ``meets``: for jobs of different queues, the nearest common parent queue, and what each queue below it passes on.
     """
-    rows = priorities(connection, JobFilter(id=job_id)) if job_id is not None else []
+    rows = priorities_of(connection, [job_id]) if job_id is not None else []
     if not rows:
         return {"id": job_id, "gone": True} if job_id is not None else None
     other = rows[0]
@@ -185,8 +200,10 @@ def _neighbour(connection: Reader, own: Row, job_id: int | None, path: Sequence[
     for mine, theirs in zip(own["factors"], other["factors"], strict=True):
         if mine["points"] is not None and theirs["points"] is not None:
             parts[mine["name"]] = theirs["points"] - mine["points"]
+    [task] = fetch(connection, "SELECT array_job, array_task FROM jobs WHERE id = ?", [job_id])
     return {
         "id": other["id"],
+        **task,
         "user": other["user"],
         "queue": other["queue"],
         "priority": other["priority"],

@@ -43,7 +43,7 @@ _WORSE = (
     update(jobs)
     .where(
         jobs.c.id == bindparam("of"),
-        or_(_STATUS < bindparam("status"), and_(_STATUS == bindparam("status"), _SIGNAL < bindparam("by_signal"))),
+        or_(bindparam("status") > _STATUS, and_(bindparam("status") == _STATUS, bindparam("by_signal") > _SIGNAL)),
     )
     .values(exit_status=bindparam("status"), signal=bindparam("by_signal"))
 )
@@ -71,7 +71,7 @@ def insert_arrays(connection: Connection, new: Sequence[tuple[int, AcceptedJob]]
 
 
 def count_tasks(connection: Connection, changes: Sequence[Change], now: float) -> list[Change]:
-    """Add these changes of tasks to what is known of their arrays. Returns the ends of arrays that have no task left."""
+    """Add these changes of tasks to what is known of their arrays; returns the ends of arrays with no task left."""
     found = connection.execute(_ARRAYS, {"jobs": [change.job for change in changes]}).all()
     if not found:
         return []

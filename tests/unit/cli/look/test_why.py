@@ -2,8 +2,11 @@
 
 import pytest
 
+from rankd.cli.common.duration import shown_time
 from rankd.cli.look.why import closing, explained
 from rankd.core.evaluate.gap import Gap, Way
+
+ONLY_WAITING = "Only waiting jobs have a place in the queue."
 
 
 def test_what_is_not_enough_says_how_far_or_why():
@@ -13,8 +16,8 @@ def test_what_is_not_enough_says_how_far_or_why():
         Way(kind="qos", what="normal", closes=False, priority=800, short=0),
         Way(kind="queue", what="root.fenced", closes=False, priority=900, short=-100),
     ]
-    head, *lines = closing(Gap(job=8, other=7, jobs=2, ways=ways))
-    assert head == "What would put it before job 7 (only these two compared):"
+    head, *lines = closing(Gap(job=8, other=9, jobs=2, ways=ways), {"id": 9, "array_job": 7, "array_task": 3})
+    assert head == "What would put it before job 7_3 (only these two compared):"
     assert lines == [
         "  with QoS high: its priority would be 900",
         "  not with QoS low: 500, 300 short",
@@ -39,3 +42,31 @@ def test_a_job_that_does_not_wait_says_how_it_ended(ended, said):
     job = {"id": 6, "user": "ann", "queue": "root.default", "nodelist": "n1", "exit_status": None, "message": None}
     lines = explained({**job, **ended})
     assert lines == [f"Job 6 of ann in root.default {said}. Only waiting jobs have a place in the queue."]
+
+
+@pytest.mark.parametrize(
+    ("ended", "said"),
+    [
+        ({"cancelled_by": "ann"}, " by ann at "),
+        ({"cancelled_by": None}, " at "),
+        ({"cancelled_by": "prioritizer", "message": "a dependency"}, ": a dependency, at "),
+    ],
+)
+def test_a_task_without_a_record_says_who_cancelled_it_and_when(ended, said):
+    job = {"id": 6, "array_job": 6, "array_task": 2, "user": "ann", "queue": "root.a", "nodelist": None}
+    [line] = explained({**job, "state": "cancelled", "ended_at": 1_000.0, **ended})
+    assert line == f"Job 6_2 of ann in root.a was cancelled{said}{shown_time(1_000.0)}. {ONLY_WAITING}"
+
+
+def test_other_jobs_are_named_as_people_name_them():
+    place = {"rank": 2, "of": 3, "generation": 1, "priority": 5, "override": None, "class_value": 0, "factors": []}
+    own = {"id": 6, "array_job": 5, "array_task": 0, "user": "ann", "queue": "root.a", "state": "pending"}
+    other = {"priority": 6, "difference": 1, "parts": {}, "decided_by": "queue", "user": "bob"}
+    meets = {"queue": "root", "this": {"queue": "root.a", "shows": 5}, "other": {"queue": "root.b", "shows": 6}}
+    above = {"id": 9, "array_job": 8, "array_task": 1, **other, "meets": meets}
+    rest = {"points_sum": None, "path": [], "reason": "held", "reason_fact": None, "below": None}
+    said = explained({**own, **place, **rest, "above": above})
+    assert said[0].startswith("Job 5_0 of ann in root.a has rank 2")
+    assert "Just above is job 8_1 of bob with 6 (+1). Job 8_1 goes first because" in said[2]
+    assert said[3] == "  in root, root.a shows 5 for job 5_0, and root.b shows 6 for job 8_1"
+    assert said[-1] == "`rankd release 5_0` lets it start."

@@ -35,3 +35,11 @@ def test_only_rows_that_fit_are_sent_and_one_at_least(room, n_rows):
 
 def test_no_rows_have_no_next_page():
     assert sent(page([], more=True), 100) == {"jobs": []}
+
+
+def test_rows_with_the_same_cursor_stay_together():
+    rows = [{"id": number} for number in (1, 2, 2, 3)]
+    assert sent(page(rows), 2 * ROW)["jobs"] == rows[:1], "the next page begins behind 1"
+    assert sent(page(rows), 3 * ROW)["jobs"] == rows[:3]
+    assert sent(page(rows[1:]), ROW) == {"jobs": rows[1:3], "next": {"after": 2}}
+    assert sent(page(rows[1:3]), 1) == {"jobs": rows[1:3]}
