@@ -134,7 +134,7 @@ async def test_two_services_that_upgrade_at_once_make_one_schema(engine, tmp_pat
 
 
 def test_arrays_of_before_get_the_first_start_the_last_end_and_the_highest_exit_status(connection):
-    upgrade_to(connection, "0028")
+    upgrade_to(connection, "0029")
     tables = tables_of(connection)
     needed = {
         name: {column.name: _any(column) for column in tables[name].columns if not column.nullable}

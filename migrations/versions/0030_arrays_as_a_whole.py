@@ -2,15 +2,15 @@
 
 Before, an array's start was that of its last task's allocation, and it had no exit status.
 
-Revision: 0029
-Revises: 0028
+Revision: 0030
+Revises: 0029
 """
 
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0029"
-down_revision = "0028"
+revision = "0030"
+down_revision = "0029"
 branch_labels = None
 depends_on = None
 
