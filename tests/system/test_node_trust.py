@@ -83,6 +83,27 @@ def test_a_trusted_node_vouches_for_its_users_until_it_is_untrusted(shared):  # 
         assert len(shared.rows("SELECT id FROM jobs")) == 2
 
 
+def test_a_user_whose_access_was_revoked_does_not_get_in_over_a_node(shared):  # noqa: F811
+    with an_agent(shared) as place:
+        shared.rankd("node", "trust", NODE)
+        shared.rankd("auth", "revoke", "--user", "daemon")
+        said = as_user(ONE, place, "submit", "--retry-for", "1", "--", "true")
+        assert "has revoked the access of 'daemon'" in said.stderr
+        assert as_user(ONE, place, "queue").returncode != 0
+        assert "Submitted batch job 1" in as_user(TWO, place, "submit", "--hold", "--", "true").stdout
+        shared.rankd("auth", "user", "add", "daemon")
+        assert "Submitted batch job 2" in as_user(ONE, place, "submit", "--hold", "--", "true").stdout
+
+
+def test_a_node_whose_access_is_revoked_is_not_trusted_when_it_gets_in_again(shared):  # noqa: F811
+    shared.credentials("node", NODE)
+    shared.rankd("node", "trust", NODE)
+    assert "may not vouch for its users any more" in shared.rankd("auth", "revoke", "--node", NODE)
+    shared.credentials("node", NODE)
+    assert json.loads((shared.directory / "auth" / "trusted.json").read_text()) == {NODE: False}
+    assert "vouch" not in shared.rankd("auth", "revoke", "--node", NODE)
+
+
 def test_root_and_the_administrator_are_nobody_at_a_nodes_socket(shared):  # noqa: F811
     with an_agent(shared) as place:
         shared.rankd("node", "trust", NODE)

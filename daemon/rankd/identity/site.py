@@ -284,6 +284,18 @@ def readmit(directory: Path, role: Role, name: str) -> None:
             _write_revoked(directory, {**revoked, family(role, name): msgspec.structs.replace(found, is_barred=False)})
 
 
+def read_barred_users(directory: Path) -> frozenset[str]:
+    """The users whose access was revoked and who were given nothing new.
+
+    Raises:
+        Refused: ``bad_secret``: the file holds something else.
+        OSError: it can't be read.
+    """
+    prefix = family(Role.USER, "")
+    found = _read_revoked(directory).items()
+    return frozenset(key.removeprefix(prefix) for key, one in found if key.startswith(prefix) and one.is_barred)
+
+
 def _read_ca(directory: Path) -> str:
     try:
         return (directory / CA_FILE).read_text(encoding="ascii")

@@ -9,7 +9,7 @@ import pytest
 
 from rankd.core.errors import Refused
 from rankd.identity.key import KeyKind, new_key
-from rankd.identity.site import Role, open_site, read_site, readmit, revoke
+from rankd.identity.site import Role, open_site, read_barred_users, read_site, readmit, revoke
 from rankd.identity.trusted_node import set_trusted
 
 NOW = 1_700_000_000.0
@@ -89,6 +89,16 @@ def test_who_is_let_in_again_does_not_get_back_what_was_revoked(tmp_path):
     site = read_site(tmp_path)
     assert not site.is_barred(Role.USER, "alice")
     assert claims_of(site.account(Role.USER, "alice", NOW).token)["nats"]["revocations"] == {"*": int(NOW)}
+
+
+def test_barred_users_are_those_who_were_revoked_and_not_let_in_again(tmp_path):
+    open_site(tmp_path)
+    assert read_barred_users(tmp_path) == frozenset()
+    for role, name in ((Role.USER, "alice"), (Role.USER, "first last"), (Role.NODE, "n1"), (Role.ADMIN, "carol")):
+        revoke(tmp_path, role, name, NOW)
+    assert read_barred_users(tmp_path) == {"alice", "first last", "carol"}
+    readmit(tmp_path, Role.USER, "alice")
+    assert read_barred_users(tmp_path) == {"first last", "carol"}
 
 
 def test_credentials_end_when_it_is_said(tmp_path):

@@ -98,6 +98,7 @@ def end_access(place: Place, role: Role, name: str) -> int:
     from rankd.identity.register import withdrawn
     from rankd.identity.register_file import change_register
     from rankd.identity.site import Role, revoke
+    from rankd.identity.trusted_node import read_trusted, set_trusted
 
     directory = site_directory(place)
     if role is not Role.NODE and name == owner_of(directory):
@@ -107,9 +108,14 @@ def end_access(place: Place, role: Role, name: str) -> int:
         message = f"there is no {role} '{name}': nobody of this name was given credentials or invited"
         raise Refused("unknown_name", f"{message}; `rankd auth user list` lists them", str(role), status=404)
     revoke(directory, role, name, time.time())
+    vouched = role is Role.NODE and read_trusted(directory).get(name, False)
+    if vouched:
+        set_trusted(directory, name, is_trusted=False)
     change_register(directory, lambda register: withdrawn(register, role, name))
     make_known(place, open_site_in(directory), role, name)
     print(f"the access of {role} '{name}' is revoked")
+    if vouched:
+        print(f"it may not vouch for its users any more; if it should again: rankd node trust {name}")
     return 0
 
 

@@ -9,18 +9,24 @@ from rankd.core.errors import Refused
 ROOT = "root"
 
 
-def check_gateway(gateway: str, user: str, trusted: Collection[str], *, has_rights: bool) -> None:
+def check_gateway(
+    gateway: str, user: str, trusted: Collection[str], barred: Collection[str] = (), *, has_rights: bool
+) -> None:
     """Check that a node's gateway may ask for this user. That of the head needs no check: it has the site's secret.
 
     ``trusted``: the nodes that an administrator has listed. Root of such a node can ask as any user whom the
     node may name. So it may not name root, nor users who have more rights than an ordinary user (``has_rights``).
+    ``barred``: the users whose access was revoked. No node lets them in again.
 
     Raises:
-        Refused: ``unknown_gateway``, ``not_permitted``.
+        Refused: ``unknown_gateway``, ``revoked``, ``not_permitted``.
     """
     if gateway not in trusted:
         message = f"node '{gateway}' may not vouch for its users; an administrator can let it: rankd node trust NODE"
         raise Refused("unknown_gateway", message, status=403)
+    if user in barred:
+        message = f"an administrator has revoked the access of '{user}'; ask for it again"
+        raise Refused("revoked", message, "user", status=403)
     if has_rights or user == ROOT:
         message = f"'{user}' has an administrator's rights, and a node's gateway may not name such a user"
         raise Refused("not_permitted", f"{message}; ask with credentials (--nats, --creds)", "user", status=403)

@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from rankd.core.errors import Refused
-from rankd.services.agent.users_directory import check_unreplaceable
 from rankd.services.keeper.device_rule import MOST_DENIED, DeviceNumber, number_of
+from rankd.services.runtime.unreplaceable import check_unreplaceable
 
 
 class DeviceDenial:

@@ -41,7 +41,6 @@ from rankd.services.agent.renewal import Renewal
 from rankd.services.agent.report import Reporter
 from rankd.services.agent.runner import Runner
 from rankd.services.agent.simulated_nodes import SimulatedNodes
-from rankd.services.agent.users_directory import check_unreplaceable
 from rankd.services.agent.vouching import vouching
 from rankd.services.keeper.cgroup_layout import own_allowances
 from rankd.services.keeper.connection import SILENT
@@ -50,6 +49,7 @@ from rankd.services.keeper.state import AgentState
 from rankd.services.runtime.clock import Clock
 from rankd.services.runtime.hidden_process import hide
 from rankd.services.runtime.life import end_tasks, unless
+from rankd.services.runtime.unreplaceable import check_unreplaceable
 from rankd.wire.message import LONGEST_CONFINEMENT, NodeRegistered, NodeRegistration
 from rankd.wire.subject import encode_name
 

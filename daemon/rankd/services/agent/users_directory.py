@@ -7,37 +7,15 @@ a link, and changes what it has opened.
 from __future__ import annotations
 
 import os
-import stat
 from contextlib import suppress
 from pathlib import Path
 
 from rankd.core.errors import Refused
 from rankd.services.keeper.proc import Identity
+from rankd.services.runtime.unreplaceable import check_unreplaceable
 
 ANYONE_MAY_PASS, OWN = 0o711, 0o700
-WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
-ROOT = 0
 _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-
-
-def check_unreplaceable(directory: Path, field: str) -> None:
-    """Check that only this process's user and root can replace the directory, or one above it.
-
-    Raises:
-        Refused: ``bad_path``: another user can.
-        OSError: it can't be looked at.
-    """
-    real = directory.resolve()
-    for path in (real, *real.parents):
-        found = path.stat()
-        if found.st_uid not in (os.geteuid(), ROOT):
-            why = f"{path} belongs to user {found.st_uid}"
-        elif found.st_mode & WRITABLE_BY_OTHERS and not found.st_mode & stat.S_ISVTX and path != real:
-            why = f"others than its owner can write to {path}"
-        else:
-            continue
-        message = f"{directory} is not safe for jobs of several users: {why}, who could replace it; use another one"
-        raise Refused("bad_path", message, field)
 
 
 def make_top(directory: Path) -> Path:

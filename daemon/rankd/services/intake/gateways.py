@@ -10,12 +10,14 @@ from pathlib import Path
 from rankd.core.admission.gateway_rule import check_gateway
 from rankd.core.errors import RankdError
 from rankd.identity.credentials import read_credentials
+from rankd.identity.site import REVOKED_FILE, read_barred_users
 from rankd.identity.trusted_node import TRUSTED_FILE, read_trusted
 from rankd.wire.subject import HEAD, Asker
 
 log = logging.getLogger("rankd.intake")
 
 OWNERS_CREDENTIALS = "admin.creds"
+NOBODY: tuple[frozenset[str], frozenset[str]] = frozenset(), frozenset()
 
 
 class Gateways:
@@ -24,8 +26,8 @@ class Gateways:
     def __init__(self, has_rights: Callable[[str], bool]) -> None:
         self._has_rights = has_rights
         self._site: Path | None = None
-        self._stamp: tuple[int, int] | None = None
-        self._trusted: frozenset[str] = frozenset()
+        self._stamps: list[tuple[int, int] | None] = []
+        self._lists = NOBODY
         self._owner: str | None = None
 
     def use(self, site: Path) -> None:
@@ -38,31 +40,37 @@ class Gateways:
         """Check that the gateway may ask for this user.
 
         Raises:
-            Refused: ``unknown_gateway``, ``not_permitted``.
+            Refused: ``unknown_gateway``, ``revoked``, ``not_permitted``.
         """
         if asker.via is None or asker.via == HEAD:
             return
         has_rights = asker.user == self._owner or self._has_rights(asker.user)
-        check_gateway(asker.via, asker.user, self._present(), has_rights=has_rights)
+        trusted, barred = self._present()
+        check_gateway(asker.via, asker.user, trusted, barred, has_rights=has_rights)
 
-    def _present(self) -> frozenset[str]:
-        """The trusted nodes; the list is read again when it has changed."""
+    def _present(self) -> tuple[frozenset[str], frozenset[str]]:
+        """The trusted nodes, and the users whose access was revoked; read again when a file has changed."""
         if self._site is None:
-            return frozenset()
-        try:
-            status = (self._site / TRUSTED_FILE).stat()
-            stamp = status.st_ino, status.st_mtime_ns
-        except OSError:
-            stamp = None
-        if stamp != self._stamp:
-            self._trusted = self._read(self._site)
-            self._stamp = stamp
-        return self._trusted
+            return NOBODY
+        stamps = [_stamp(self._site / file) for file in (TRUSTED_FILE, REVOKED_FILE)]
+        if stamps != self._stamps:
+            self._lists = _read(self._site)
+            self._stamps = stamps
+        return self._lists
 
-    @staticmethod
-    def _read(site: Path) -> frozenset[str]:
-        try:
-            return frozenset(name for name, is_trusted in read_trusted(site).items() if is_trusted)
-        except (RankdError, OSError) as error:  # nobody is trusted until it can be read
-            log.error("the list of trusted nodes can't be read: %s", error)  # noqa: TRY400
-            return frozenset()
+
+def _stamp(file: Path) -> tuple[int, int] | None:
+    try:
+        status = file.stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns
+
+
+def _read(site: Path) -> tuple[frozenset[str], frozenset[str]]:
+    try:
+        trusted = frozenset(name for name, is_trusted in read_trusted(site).items() if is_trusted)
+        return trusted, read_barred_users(site)
+    except (RankdError, OSError) as error:  # no node is trusted until both can be read
+        log.error("the lists of trusted nodes and of revoked users can't be read: %s", error)  # noqa: TRY400
+        return NOBODY

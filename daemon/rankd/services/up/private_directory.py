@@ -6,6 +6,9 @@ import os
 import stat
 from pathlib import Path
 
+from rankd.core.errors import Refused
+from rankd.services.runtime.unreplaceable import ROOT, check_unreplaceable
+
 OTHERS = 0o077
 DIRECTORY = 0o700
 PASSABLE = 0o011
@@ -16,11 +19,27 @@ def make_private(directory: Path, *, without: Path, passable: bool = False) -> N
 
     The contents of ``without`` belong to jobs and keep their modes. Other users cannot reach them either way.
     ``passable``: others may pass through the directory, to what is made for them in it, and can't list it.
+
+    Raises:
+        Refused: ``bad_path``: this process is root's, and another user could replace the directory.
+        OSError: it can't be made.
     """
     directory.mkdir(mode=DIRECTORY, parents=True, exist_ok=True)
+    if os.geteuid() == ROOT:
+        _check_links(directory)
+        check_unreplaceable(directory, "dir")
     if directory.stat().st_mode & OTHERS not in (0, PASSABLE):
         _narrow_all(directory, without)
     directory.chmod(DIRECTORY | PASSABLE if passable else DIRECTORY)
+
+
+def _check_links(directory: Path) -> None:
+    """Check that no other user can lead the path somewhere else: we look it up again and again."""
+    path = directory.absolute()
+    for link in (path, *path.parents):
+        if link.is_symlink() and (owner := link.lstat().st_uid) != ROOT:
+            message = f"{directory} is not safe where there are other users: the link {link} belongs to user {owner}"
+            raise Refused("bad_path", f"{message}, who could replace it; use another one", "dir")
 
 
 def _narrow_all(directory: Path, without: Path) -> None:

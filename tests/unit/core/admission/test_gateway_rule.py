@@ -21,3 +21,10 @@ def test_others_name_nobody_and_a_node_names_no_administrator(gateway, user, has
     with pytest.raises(Refused) as refused:
         check_gateway(gateway, user, TRUSTED, has_rights=has_rights)
     assert (refused.value.code, refused.value.status) == (code, 403)
+
+
+def test_a_node_lets_nobody_in_whose_access_was_revoked():
+    with pytest.raises(Refused, match="an administrator has revoked the access of 'alice'") as refused:
+        check_gateway("n1", "alice", TRUSTED, {"alice"}, has_rights=False)
+    assert (refused.value.code, refused.value.status) == ("revoked", 403)
+    check_gateway("n1", "bob", TRUSTED, {"alice"}, has_rights=False)

@@ -1,6 +1,13 @@
 """Directories that only their owner enters."""
 
+import os
+
+import pytest
+
+from rankd.core.errors import Refused
 from rankd.services.up.private_directory import make_private
+
+USER = 4711
 
 
 def modes(directory):
@@ -30,3 +37,18 @@ def test_one_that_is_wide_is_narrowed_with_all_that_is_in_it_but_the_output_of_j
     found = modes(top)
     assert found == {"agent": 0o700, "agent/output": 0o700, "agent/output/deep": found["agent/output/deep"],
                      "agent/output/job-1.out": 0o755, "run": 0o700, "run/program": 0o700, "data": 0o700}  # fmt: skip
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory to another user")
+def test_root_uses_no_directory_that_another_user_has_made_or_could_replace(tmp_path):
+    """Whoever owns it could put secrets of their own in the place of ours."""
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "ours").mkdir()
+    os.chown(tmp_path / "theirs", USER, USER)
+    (tmp_path / "link").symlink_to(tmp_path / "ours")
+    os.chown(tmp_path / "link", USER, USER, follow_symlinks=False)
+    for name in ("theirs", "theirs/new", "link", "link/new"):
+        with pytest.raises(Refused, match=f"belongs to user {USER}, who could replace it; use another one") as refused:
+            make_private(tmp_path / name, without=tmp_path / "none")
+        assert (refused.value.code, refused.value.field) == ("bad_path", "dir")
+    make_private(tmp_path / "ours", without=tmp_path / "none")
