@@ -10,7 +10,8 @@ set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 repository=$(cd "$here/../.." && pwd)
 cache=${RANKD_CGROUP2_CACHE:-$HOME/.cache/rankd-cgroup2}
-tests=${*:-tests/integration/test_agent_limit.py tests/integration/test_agent_hostile.py tests/integration/test_agent_user.py}
+tests=${*:-tests/integration/test_agent_limit.py tests/integration/test_agent_hostile.py tests/integration/test_agent_user.py \
+    tests/integration/test_device_group.py tests/integration/test_agent_device.py}
 
 fail() { echo "test-cgroup2: $*" >&2; exit 2; }
 [ "$(id -u)" = 0 ] || fail "needs root"

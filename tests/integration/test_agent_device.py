@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from integration.nvml import Card, needs_compiler
+from integration.nvml import Card, Part, needs_compiler
 from integration.nvml import Machine as StandIn
 from integration.test_agent import stage, start_of
 from msgspec.structs import replace
@@ -97,6 +97,41 @@ async def test_a_job_opens_its_own_cards_and_no_others(broker, tmp_path, stand_i
         await intake.order(starts=[with_cards(start_of(1 + n, *command), *ids) for n, ids in enumerate(asked)])
         said = [Path((await intake.ended(1 + n)).stdout).read_text().split() for n in range(3)]
     assert said == [["opened", "denied", "denied"], ["denied", "opened", "opened"], ["denied"] * 3]
+
+
+MINORS_OF_PARTS = "gpu0/gi1/access 30\ngpu0/gi1/ci0/access 31\ngpu0/gi2/access 39\ngpu0/gi2/ci0/access 40\n"
+FILES_OF_PARTS = {"nvidia0": 9, "nvidia-caps/nvidia-cap30": 5, "nvidia-caps/nvidia-cap39": 7, "nvidia1": 8}
+"""With numbers of the kernel's own devices: /dev/urandom, /dev/zero, /dev/full, /dev/random."""
+
+
+@needs_root
+async def test_a_job_opens_its_own_part_of_a_card_and_no_other_part(broker, tmp_path, stand_in):
+    stand_in.file("proc/driver/nvidia-caps/mig-minors", MINORS_OF_PARTS)
+    (stand_in.root / "dev/nvidia-caps").mkdir(parents=True)
+    for name, minor in FILES_OF_PARTS.items():
+        os.mknod(stand_in.root / "dev" / name, stat.S_IFCHR | 0o666, os.makedev(1, minor))
+    whole, other, _ = cards()
+    parts = [Part(0, f"MIG-{n}", "NVIDIA A100-SXM4-80GB MIG 1g.10gb", n) for n in (1, 2)]
+    stand_in.has(whole._replace(parted=1), *parts, other)
+    async with a_gpu_node(broker, tmp_path, stand_in) as intake:
+        await intake.until(lambda: intake.registrations)
+        offered = [(device.id, device.model) for device in intake.registrations[0][1].devices]
+        assert offered == [("MIG-1", "a100-1g.10gb"), ("MIG-2", "a100-1g.10gb"), ("GPU-1", "a100")]
+        command = ("sh", "-c", OPENS, "sh", *(str(stand_in.root / "dev" / name) for name in FILES_OF_PARTS))
+        held = [("MIG-1", "a100-1g.10gb", 0), ("MIG-2", "a100-1g.10gb", 0), ("GPU-1", "a100", 1)]
+        starts = [
+            replace(start_of(1 + n, *command), devices=[AssignedDevice(*device)]) for n, device in enumerate(held)
+        ]
+        await intake.order(starts=starts)
+        said = [Path((await intake.ended(1 + n)).stdout).read_text().split() for n in range(3)]
+        stand_in.tell("GPU-0", 8, 79)
+        await intake.until(lambda: intake.device_reports)
+        assert {note.id for note in intake.device_reports[0].notes if note.fault} == {"MIG-1", "MIG-2"}
+    assert said == [
+        ["opened", "opened", "denied", "denied"],
+        ["opened", "denied", "opened", "denied"],
+        ["denied", "denied", "denied", "opened"],
+    ]
 
 
 @needs_root

@@ -50,7 +50,7 @@ def groups(request, tmp_path):
     """Control groups that have only one version's place for devices, whatever else this host has."""
     wanted = " - cgroup " if request.param == 1 else " - cgroup2 "
     lines = [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if wanted in line]
-    (tmp_path / "mountinfo").write_text("\n".join(lines) + "\n")
+    (tmp_path / "mountinfo").write_text("".join(f"{line}\n" for line in lines))
     (tmp_path / "cgroup").write_text(Path("/proc/self/cgroup").read_text())
     made = ControlGroups(f"devices-{os.getpid()}", tmp_path)
     if not made.confines and not lines:

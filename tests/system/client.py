@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,25 @@ class Client:
             while len(self.ended) < count:
                 await self._take_events()
         return self.ended
+
+    @asynccontextmanager
+    async def news(self):
+        """Yields what waits until a condition holds; it looks after each event of a job or node."""
+        heard = asyncio.Event()
+
+        async def hear(_message: object) -> None:
+            heard.set()
+
+        async def until(condition: Callable[[], Any]) -> Any:
+            async with asyncio.timeout(PATIENCE_S):
+                while not (found := await asyncio.to_thread(condition)):
+                    await heard.wait()
+                    heard.clear()
+            return found
+
+        events = await self.connection.subscribe("rankd.v1.event.>", cb=hear)
+        yield until
+        await events.unsubscribe()
 
     async def _take_events(self) -> None:
         try:

@@ -154,6 +154,48 @@ async def test_a_node_that_comes_back_with_fewer_devices_loses_no_job(machine, p
     assert (places / "seen" / str(waits)).read_text().strip() in ("g0", "g1")
 
 
+async def test_a_newcomer_without_a_gpu_tries_simulated_nodes_that_have_some(machine):
+    machine.start("--no-local-agent", "--simulate", "2", "--device", "gpu:a100:2")
+    held = {"command": ["sleep", "1000"], "resources": {"gpu:a100": 2}}
+    async with connected(machine.up["nats"], machine.services) as client, client.news() as until:
+        [one, other, waits] = await client.submit("alice", held, held, {"command": ["true"], "resources": {"gpu": 1}})
+        await until(lambda: len(machine.rows("SELECT id FROM job WHERE state = 'running'")) == 2)
+        shown = machine.rankd("nodes", "--devices").splitlines()[1:]
+        cells = {line.split(maxsplit=1)[0]: line.split(maxsplit=1)[1].strip() for line in shown}
+        jobs = {f"[0 a100 job {job} alice] [1 a100 job {job} alice]" for job in (one, other)}
+        assert cells.keys() == {"sim-1", "sim-2"}
+        assert set(cells.values()) == jobs
+        assert machine.rows("SELECT state FROM job WHERE id = ?", waits) == [{"state": "pending"}]
+        machine.rankd("cancel", "--admin", str(one))
+        await until(lambda: machine.rows("SELECT id FROM job WHERE id = ? AND state = 'completed'", waits))
+        machine.rankd("cancel", "--admin", str(other))
+        await client.until_ended(3)
+    assert [row["id"][:3] for row in machine.rows("SELECT id FROM job_device WHERE job = ?", waits)] == ["sim"]
+
+
+async def test_a_device_stays_with_its_job_while_the_nodes_agent_is_killed_and_started_again(machine, places):
+    machine.start("--name", "lab", "--resources", "vcore=64", "--device", "gpu:a100:2")
+    go = places / "go"
+    script = f"echo $RANKD_GPU_IDS > {places}/holds; while ! [ -e {go} ]; do sleep 0.05; done"
+    sees = f"echo $RANKD_GPU_IDS > {places}/seen/$RANKD_JOB_ID"
+    async with connected(machine.up["nats"], machine.services) as client, client.news() as until:
+        [holder] = await client.submit("alice", {"command": ["sh", "-c", script], "resources": {"gpu": 1}})
+        assert (await appears(places / "holds")).strip() == "lab-gpu-0"
+        machine.kill("agent")
+        job = {"command": ["sh", "-c", sees], "resources": {"gpu": 1}}
+        both = {"command": ["sh", "-c", sees], "resources": {"gpu": 2}}
+        [small, large] = await client.submit("bob", job, both)
+        await until(lambda: machine.rows("SELECT id FROM job WHERE id = ? AND state = 'completed'", small))
+        held = machine.rows("SELECT id, job FROM device ORDER BY id")
+        assert held == [{"id": "lab-gpu-0", "job": holder}, {"id": "lab-gpu-1", "job": None}]
+        assert machine.rows("SELECT state FROM job WHERE id = ?", large) == [{"state": "pending"}]
+        go.touch()
+        assert set((await client.until_ended(3)).values()) == {"completed"}
+    assert (places / "seen" / str(small)).read_text().strip() == "lab-gpu-1"
+    assert (places / "seen" / str(large)).read_text().strip() == "lab-gpu-0,lab-gpu-1"
+    assert machine.rows("SELECT requeues FROM job WHERE id = ?", holder) == [{"requeues": 0}]
+
+
 def test_config_check_warns_of_what_has_no_price(machine):
     machine.start("--name", "lab", "--resources", "vcore=2,fpga=1", "--device", "gpu:a100:2")
     said = machine.rankd("config", "check", str(shipped("config")))

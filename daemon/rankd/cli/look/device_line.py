@@ -39,13 +39,16 @@ def node_line(node: Mapping[str, Row], devices: Sequence[Row]) -> str:
 def cell(device: Row) -> str:
     """A device: its index, its model, and who holds it.
 
-    >>> free = {"index": 0, "model": "a100", "state": "ok", "job": None, "user": None, "taken_by": None}
+    >>> free = {"index": 0, "model": "a100", "state": "ok", "job": None, "user": None, "taken_by": None, "reason": None}
     >>> cell(free), cell(free | {"job": 17, "user": "alice"}), cell(free | {"state": "failed"})
     ('[0 a100 free]', '[0 a100 job 17 alice]', '[0 a100 failed]')
+    >>> cell(free | {"state": "taken", "taken_by": "4711 bob"}), cell(free | {"state": "failed", "reason": "XID 79"})
+    ('[0 a100 taken 4711 bob]', '[0 a100 failed XID 79]')
     """
     words = [str(device["index"]), device["model"]]
     if device["state"] != "ok":
-        words += [device["state"], *([device["taken_by"]] if device["taken_by"] else [])]
+        why = device["taken_by"] or device.get("reason")
+        words += [device["state"], *([why] if why else [])]
     if device["job"] is not None:
         words += ["job", str(device["job"]), *([device["user"]] if device["user"] else [])]
     return f"[{' '.join(words if len(words) > 2 else [*words, 'free'])}]"

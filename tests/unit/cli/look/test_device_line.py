@@ -18,6 +18,7 @@ N1, N2, N3 = ({"name": name, "capacity": {"vcore": 8}} for name in ("n1", "n2", 
 def test_a_cell_shows_the_state_and_the_holder():
     assert cell(FREE) == "[0 a100 free]"
     assert cell(FREE | {"state": "taken", "taken_by": "4711 bob"}) == "[0 a100 taken 4711 bob]"
+    assert cell(FREE | {"state": "failed", "reason": "XID 79", "job": 7}) == "[0 a100 failed XID 79 job 7]"
     assert cell(FREE | {"state": "failed", "job": 17, "user": "alice"}) == "[0 a100 failed job 17 alice]"
     assert cell(FREE | {"job": 17}) == "[0 a100 job 17]"
 
