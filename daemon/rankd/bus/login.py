@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rankd.core.errors import RankdError, Refused, Unavailable
+from rankd.wire.login_size import MOST_ANSWER_BYTES
 
 if TYPE_CHECKING:
     from rankd.wire.login import Login
@@ -217,11 +218,11 @@ def _received(connection: socket.socket) -> tuple[bytes, bytes]:
 
     A gateway that refuses a request before it has read all of it resets the connection after its answer.
     """
-    parts, has_line = list[bytes](), False
+    parts, size, has_line = list[bytes](), 0, False
     while part := _part(connection, has_line=has_line):
         parts.append(part)
-        has_line = has_line or b"\n" in part
-        if not has_line and sum(map(len, parts)) > MOST_LINE_BYTES:
+        size, has_line = size + len(part), has_line or b"\n" in part
+        if size > (MOST_ANSWER_BYTES if has_line else MOST_LINE_BYTES):
             break
     line, _, rest = b"".join(parts).partition(b"\n")
     return line, rest

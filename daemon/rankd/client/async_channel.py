@@ -14,7 +14,7 @@ from rankd.client.error import Closed
 from rankd.client.session import CONNECT_TIMEOUT_S
 from rankd.client.step import Ask, Listen, Pause, Plan, Room, Step, next_step
 from rankd.core.errors import RankdError, Unavailable
-from rankd.wire.login_size import MOST_REQUEST_BYTES
+from rankd.wire.login_size import MOST_ANSWER_BYTES, MOST_REQUEST_BYTES
 
 T = TypeVar("T")
 
@@ -163,10 +163,11 @@ async def _exchange(path: Path, message: bytes) -> tuple[bytes, bytes]:
 
 
 async def _received(reader: asyncio.StreamReader) -> tuple[bytes, bytes]:
-    parts = list[bytes]()
+    parts, size = list[bytes](), 0
     try:
-        while part := await reader.read(PART_BYTES):
+        while size <= MOST_ANSWER_BYTES and (part := await reader.read(PART_BYTES)):
             parts.append(part)
+            size += len(part)
     except ConnectionResetError:  # a gateway that refuses a request before it has read all of it
         if not any(b"\n" in part for part in parts):
             raise

@@ -8,7 +8,7 @@ from builder import admission_tables
 from rankd.core.admission.admission_cache import Admission
 from rankd.core.admission.submitter import Submitter
 from rankd.services.intake.rests import Rests
-from rankd.services.intake.submission import AT_ONCE, read_beside_others, read_submission
+from rankd.services.intake.submission import AT_ONCE, read_beside_others, read_in_parts, read_submission
 
 ALICE = Submitter("alice", privileged=False)
 
@@ -34,3 +34,11 @@ async def test_others_have_their_turn_while_a_batch_is_read():
     assert turns >= 9
     assert found == read_submission(payload, ALICE, Admission(admission_tables()))
     assert (len(found.accepted), len(found.rejected)) == (9.9 * AT_ONCE, AT_ONCE / 10)
+
+
+async def test_others_have_their_turn_between_large_jobs():
+    arrays = [",".join(str(3 * number + number % 2 + place) for number in range(3000)) for place in range(20)]
+    payload = msgspec.json.encode({"jobs": [{"command": ["true"], "array": array} for array in arrays]})
+    assert len(read_submission(payload, ALICE, Admission(admission_tables())).accepted) == len(arrays)
+    parts = list(read_in_parts(payload, ALICE, Admission(admission_tables())))
+    assert len(parts) >= len(arrays) // 3

@@ -21,6 +21,8 @@ from rankd.core.near_name import cut
 DEPENDENCY = "dependency"
 NEVER = "dependency never satisfied"
 BEGIN_TIME = "begin time"
+MOST_BY_INDEX = 16
+"""An array waits by index for this many arrays at most. To compare two with 10,000 ranges takes 0.1 s."""
 
 Awaited = int | str
 """What a dependency names: a job or an array (17), or a task of an array (``17_3``)."""
@@ -121,9 +123,16 @@ def named_jobs(dependencies: Iterable[Dependency], task: int | None = None) -> I
 def check_form(dependencies: Iterable[Dependency]) -> None:
     """Check that each dependency names a job, an array or one task by its id, and ``singleton`` none.
 
+    At most :data:`MOST_BY_INDEX` arrays are awaited by index.
+
     Raises:
         Refused: ``bad_dependency``.
     """
+    dependencies = list(dependencies)
+    by_index = len({one.job for one in dependencies if one.type == BY_INDEX})
+    if by_index > MOST_BY_INDEX:
+        message = f"aftercorr names {by_index} arrays, {MOST_BY_INDEX} are allowed; let an array wait for fewer"
+        raise Refused("bad_dependency", message, "depends_on")
     for one in dependencies:
         if one.type == SINGLETON:
             if one.job is not None:
@@ -184,19 +193,24 @@ def check_by_index(
     Raises:
         Refused: ``bad_dependency``.
     """
-    for name in (awaited(one) for one in dependencies if one.type == BY_INDEX):
+    for name in dict.fromkeys(awaited(one) for one in dependencies if one.type == BY_INDEX):
         other = arrays.get(name) if isinstance(name, int) else None
         if other is None:
             message = f"aftercorr names {name}, which is not an array; name an array, or use afterok"
         elif own is None and task is None:
             message = f"aftercorr of array {name} needs an array of the same indices; use afterok, or submit an array"
-        elif own is not None and (without(own, other) or (without(other, own) and not is_part)):
+        elif own is not None and not _fits(own, other, is_part=is_part):
             message = f"aftercorr needs the same indices, and those of array {name} are others; use afterok"
         elif task is not None and not contains(other, task):
             message = f"aftercorr of array {name} has no task {task}; name an array with this index"
         else:
             continue
         raise Refused("bad_dependency", message, "depends_on")
+
+
+def _fits(own: IndexSet, other: IndexSet, *, is_part: bool) -> bool:
+    """Whether the indices are the same, or a part. Usually they are written alike, which is seen at once."""
+    return own == other or not (without(own, other) or (without(other, own) and not is_part))
 
 
 def blocked_by(

@@ -16,6 +16,7 @@ from rankd.core.admission.dependency import (
     blocked_by,
     check_by_index,
     check_earlier,
+    check_form,
     check_known,
 )
 from rankd.core.admission.job_size import check_size
@@ -126,7 +127,7 @@ def check_update(update: Update, asker: Submitter) -> None:
     """Check that this user may change these fields of any job.
 
     Raises:
-        Refused: ``nothing_to_update``, ``class_not_named``, ``admins_only`` (a fixed priority),
+        Refused: ``nothing_to_update``, ``class_not_named``, ``bad_dependency``, ``admins_only`` (a fixed priority),
             ``bad_fixed_priority``.
     """
     given, fixed = update.given(), update.fixed_priority
@@ -135,6 +136,8 @@ def check_update(update: Update, asker: Submitter) -> None:
     if "priority_class" not in given and not CLASS_FIELDS.isdisjoint(given):
         message = "priority and preemption_policy belong to the class; give the class in priority_class"
         raise Refused("class_not_named", message, "priority_class")
+    if update.depends_on is not msgspec.UNSET:
+        check_form(update.depends_on)
     if fixed is not msgspec.UNSET:
         check(asker, "job.update fixed_priority")
     if isinstance(fixed, int) and not INT32_MIN <= fixed <= INT32_MAX:

@@ -60,14 +60,12 @@ from rankd.services.intake.retired_stream import take_over
 from rankd.services.intake.retry_verb import retry_verb
 from rankd.services.intake.runnable_users import RunnableUsers
 from rankd.services.intake.submission import (
-    AwaitedJobs,
     Submission,
-    dependencies_of,
     read_again,
     read_beside_others,
     reply_of,
+    with_known,
     without_refused,
-    without_unknown,
 )
 from rankd.services.intake.user_database import UserDatabase
 from rankd.services.runtime.clock import Clock
@@ -79,7 +77,6 @@ from rankd.store.engine.last_id import last_id
 from rankd.store.engine.url import open_database
 from rankd.store.record.adapter import InForce
 from rankd.store.record.catalog import Catalog, admission_tables, forget_idle_queues, read_catalog
-from rankd.store.record.dependency import indices_of, known_jobs
 from rankd.store.record.new_user_group import save_user_groups
 from rankd.store.record.node import read_nodes, resource_types
 from rankd.store.record.report import take_reports
@@ -360,12 +357,8 @@ class Intake:
 
         ``looker``: by whose rights the jobs in the dependencies are looked up.
         """
-        wanted, by_index = dependencies_of(submission)
-        if wanted:
-            user = sees_only(looker)
-            known = await self.database.read(lambda c: known_jobs(c, wanted, user))
-            arrays = await self.database.read(lambda c: indices_of(c, by_index)) if by_index else {}
-            submission = without_unknown(submission, AwaitedJobs(known, arrays))
+        if any(job.request.depends_on for job in submission.accepted):
+            submission = await self.database.read_in_thread(lambda c: with_known(c, submission, sees_only(looker)))
         submission = without_refused(submission, await self.runnable.refused(submission.accepted, submitter))
         if submission.accepted:
             submission = await self.limits.within(submission)

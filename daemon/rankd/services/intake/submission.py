@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Generator, Mapping
-from typing import NamedTuple, cast
+from collections.abc import Callable, Collection, Generator, Mapping
+from functools import lru_cache
+from typing import cast
 
 import msgspec
 
@@ -20,6 +21,8 @@ from rankd.core.model.index_set import IndexSet
 from rankd.core.model.job import BY_INDEX, AcceptedJob, JobRequest
 from rankd.core.model.secret import is_secret, without_secrets
 from rankd.services.intake.rests import Rests
+from rankd.store.engine.connection import Connection
+from rankd.store.record.dependency import indices_of, known_jobs
 from rankd.wire.codec import decode_job, decode_submission, encode
 from rankd.wire.message import Accepted, BatchReply, Rejected
 from rankd.wire.submission import Submitted
@@ -28,6 +31,8 @@ MOST_MESSAGES = 256 * 2**10
 """Characters of the messages of a batch's rejections. The answer then fits into 1 MB, also with 10,000 jobs."""
 AT_ONCE = 100
 """Jobs of a batch that are read at once, which takes some milliseconds. Then other requests have their turn."""
+BYTES_AT_ONCE = 16 * 2**10
+"""Bytes of jobs that are read at once. The indices of a large array take 20 ms to read."""
 
 
 class Submission(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,11 +95,14 @@ def read_in_parts(
         return Submission(is_batch=False, atomic=True, accepted=[job], places=[0], rejected=[])
     submission = Submission(is_batch=True, atomic=message.atomic, accepted=[], places=[], rejected=[], raw=message.jobs)
     same: dict[bytes, AcceptedJob] = {}
+    bytes_read = 0
     for place, raw in enumerate(message.jobs):
-        if place and place % AT_ONCE == 0:
+        if bytes_read > BYTES_AT_ONCE or (place and place % AT_ONCE == 0):
+            bytes_read = 0
             yield
         accepted = same.get(text := bytes(raw))
         if accepted is None:
+            bytes_read += len(text)
             try:
                 request = decode_job(raw)
                 check_size(_own_bytes(request, text))
@@ -149,22 +157,30 @@ def without_refused(submission: Submission, refused: Mapping[int, Refused]) -> S
     )
 
 
-class AwaitedJobs(NamedTuple):
-    """The jobs, arrays and tasks in a submission that exist; and the indices of the arrays that it awaits by index."""
-
-    known: Collection[Awaited]
-    arrays: Mapping[int, IndexSet]
+ArraysOf = Callable[[frozenset[int]], Mapping[int, IndexSet]]
+"""Reads the indices of arrays. Those of all arrays in a batch would take gigabytes."""
 
 
-def dependencies_of(submission: Submission) -> tuple[set[Awaited], set[int]]:
-    """The jobs, arrays and tasks that the accepted jobs depend on; and the arrays among them, awaited by index."""
-    given = {one for job in submission.accepted for one in job.request.depends_on}
-    by_index = {name for one in given if one.type == BY_INDEX for name in named_jobs([one]) if isinstance(name, int)}
-    return set(named_jobs(given)), by_index
+def with_known(connection: Connection, submission: Submission, user: str | None) -> Submission:
+    """The submission without jobs whose dependencies are not in the records. ``user``: only jobs of this user are.
+
+    It takes long with many dependencies, and with arrays that wait by index, so it belongs on a thread.
+
+    Raises:
+        Refused: as :func:`without_unknown`.
+    """
+    wanted = set(named_jobs({one for job in submission.accepted for one in job.request.depends_on}))
+    return without_unknown(
+        submission,
+        known_jobs(connection, wanted, user),
+        lru_cache(maxsize=1)(lambda arrays: indices_of(connection, arrays)),
+    )
 
 
-def without_unknown(submission: Submission, awaited: AwaitedJobs) -> Submission:
+def without_unknown(submission: Submission, known: Collection[Awaited], arrays_of: ArraysOf) -> Submission:
     """The submission without jobs that depend on unknown ones, or by index on something else than a similar array.
+
+    ``known``: the jobs, arrays and tasks in the dependencies that exist.
 
     Raises:
         Refused: the single job of the message does so.
@@ -173,9 +189,12 @@ def without_unknown(submission: Submission, awaited: AwaitedJobs) -> Submission:
     rejected = list(submission.rejected)
     for job, place in zip(submission.accepted, submission.places, strict=True):
         try:
-            check_known(job.request.depends_on, awaited.known)
+            check_known(job.request.depends_on, known)
             own = None if job.array is None else job.array.indices
-            check_by_index(job.request.depends_on, own, awaited.arrays, is_part=job.retry_of is not None)
+            by_index = [one for one in job.request.depends_on if one.type == BY_INDEX]
+            if by_index:
+                arrays = arrays_of(frozenset(name for name in named_jobs(by_index) if isinstance(name, int)))
+                check_by_index(by_index, own, arrays, is_part=job.retry_of is not None)
         except Refused as error:
             if not submission.is_batch:
                 raise

@@ -2,8 +2,19 @@
 
 import pytest
 
-from rankd.core.admission.dependency import BEGIN_TIME, DEPENDENCY, Blocked, Progress, blocked_by, check_known
+from rankd.core.admission.dependency import (
+    BEGIN_TIME,
+    DEPENDENCY,
+    MOST_BY_INDEX,
+    Blocked,
+    Progress,
+    blocked_by,
+    check_by_index,
+    check_form,
+    check_known,
+)
 from rankd.core.errors import Refused
+from rankd.core.model.index_set import parse
 from rankd.core.model.job import Dependency, State
 
 FINISHED = (State.COMPLETED, State.FAILED, State.CANCELLED)
@@ -51,3 +62,23 @@ def test_the_refusal_names_the_first_five_unknown_jobs_and_counts_the_others():
     with pytest.raises(Refused, match=r"job 2, 3, 4, 5, 6 and 2 more") as refusal:
         check_known(wanted, {1})
     assert refusal.value.status == 404
+
+
+def test_an_array_waits_by_index_for_a_few_arrays_only():
+    wanted = [Dependency(job=job, type="aftercorr") for job in range(1, MOST_BY_INDEX + 1)]
+    check_form([*wanted, *wanted, Dependency(job=99, type="afterok")])
+    with pytest.raises(Refused, match=rf"names {MOST_BY_INDEX + 1} arrays, {MOST_BY_INDEX} are allowed") as refusal:
+        check_form([*wanted, Dependency(job=99, type="aftercorr")])
+    assert refusal.value.code == "bad_dependency"
+
+
+def test_the_same_indices_may_be_written_in_other_ways():
+    wanted = [Dependency(job=1, type="aftercorr")]
+    one, two = parse("1-3,5,7"), (range(1, 3), range(3, 8, 2))
+    assert one != two
+    check_by_index(wanted, one, {1: two})
+    check_by_index(wanted, one, {1: one})
+    check_by_index(wanted, parse("5"), {1: two}, is_part=True)
+    for own in (parse("1-3,5"), parse("1-3,5,7,8")):
+        with pytest.raises(Refused, match="the same indices"):
+            check_by_index(wanted, own, {1: two})
