@@ -1,12 +1,15 @@
 """What is known of an array as a whole, and of its tasks that never had records."""
 
+import pytest
 from builder import NOW
 from contract.arrays import end, record, start, submit_array
 from contract.store import ALICE
 
-from rankd.core.change.job_action import cancel
+from rankd.core.change.job_action import cancel, release
+from rankd.core.change.job_change import Change
+from rankd.core.errors import InvalidTransition
 from rankd.core.model.index_set import parse
-from rankd.core.model.job import State
+from rankd.core.model.job import Event, State
 from rankd.store.look.accounting import accounting, accounting_ids, accounting_of, count_accounted
 from rankd.store.look.job_detail import job_detail, job_events
 from rankd.store.look.page import accounting_page
@@ -14,8 +17,10 @@ from rankd.store.look.task_row import as_task, cancellation, who_cancelled
 from rankd.store.look.why import why
 from rankd.store.record.array import split_first
 from rankd.store.record.array_match import Outcome, match_tasks
+from rankd.store.record.job import apply_changes
 from rankd.store.record.job_action import act
 from rankd.store.record.job_name import targets_of
+from rankd.store.record.job_story import name_of_record
 from rankd.wire.message import AccountingFilter
 
 
@@ -174,3 +179,44 @@ async def test_the_row_of_a_task_has_nothing_of_the_whole_array():
     row = {"started_at": 1.0, "ended_at": 9.0, "exit_status": 3, "signal": 1, "state": State.RUNNING.value}
     pending = as_task(row, None)
     assert (pending["state"], pending["started_at"], pending["ended_at"]) == ("pending", None, None)
+
+
+# --- names in messages --------------------------------------------------------------------------------------
+
+
+async def test_messages_name_tasks_with_and_without_records_as_people_do(store):
+    array = await submit_array(store)
+    [task] = await store.write(split_first, array, 1, "x", NOW)
+    targets = (await store.read(targets_of, [f"{array}_[0,3]"])).found
+    reply = await store.write(act, targets, ALICE, NOW, release)
+    assert [(one.id, one.message) for one in reply.failed] == [
+        (task, f"job {array}_0 is not held"),
+        (f"{array}_3", f"job {array}_3 is not held"),
+    ]
+
+
+async def test_an_impossible_event_names_the_task(store):
+    array = await submit_array(store)
+    [single] = await store.submit("alice")
+    [task] = await store.write(split_first, array, 1, "x", NOW)
+    wrong = Change(job=task, state=State.COMPLETED, event=Event.START, actor="x")
+    with pytest.raises(InvalidTransition, match=f"job {array}_0 is completed"):
+        await store.write(apply_changes, [wrong], NOW)
+    assert await store.read(name_of_record, task) == f"{array}_0"
+    assert await store.read(name_of_record, single) is None
+
+
+@pytest.mark.parametrize(("limit", "said"), [(1, "1 task of the array runs, "), (2, "2 tasks of the array run, ")])
+async def test_the_limit_of_an_array_is_one_task_or_several(store, limit, said):
+    await store.add_nodes("n1")
+    array = await submit_array(store, f"0-9%{limit}")
+    await start(store, array, limit)
+    row = await record(store, array)
+    assert (row["reason"], row["reason_fact"]) == ("array limit", f"{said}as many as may run at a time")
+
+
+async def test_a_singleton_names_the_task_for_which_it_waits(store):
+    array = await submit_array(store, "0", name="same")
+    await store.write(split_first, array, 1, "x", NOW)
+    [job] = await store.submit("alice", request={"name": "same", "depends_on": [{"type": "singleton"}]})
+    assert (await record(store, job))["reason_fact"] == f"job {array}_0 of the same user and name has not ended"

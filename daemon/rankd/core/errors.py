@@ -122,19 +122,24 @@ class ConfigurationError(RankdError):
 
 
 class InvalidTransition(RankdError):
-    """A job's state does not allow this event. Has the job, its state, the event, and the job's events so far."""
+    """A job's state does not allow this event. Has the job, its state, the event, and the job's events so far.
 
-    def __init__(self, job: int, state: str, event: str, events: Sequence[PastEvent] = ()) -> None:
-        message = f"job {job} is {state}: the event '{event}' is not possible in this state{_story(events)}"
+    ``name``: how people name the job, if it is a task of an array.
+    """
+
+    def __init__(
+        self, job: int, state: str, event: str, events: Sequence[PastEvent] = (), name: str | None = None
+    ) -> None:
+        message = f"job {name or job} is {state}: the event '{event}' is not possible in this state{_story(events)}"
         super().__init__("invalid_transition", message, status=409)
         self.job = job
         self.state = state
         self.event = event
         self.events = tuple(events)
 
-    def with_events(self, events: Sequence[PastEvent]) -> InvalidTransition:
-        """The same error, with the job's recorded events, oldest first."""
-        return InvalidTransition(self.job, self.state, self.event, events)
+    def with_events(self, events: Sequence[PastEvent], name: str | None = None) -> InvalidTransition:
+        """The same error, with the job's recorded events, oldest first, and its name."""
+        return InvalidTransition(self.job, self.state, self.event, events, name)
 
 
 def _story(events: Sequence[PastEvent]) -> str:

@@ -62,8 +62,8 @@ def _print(arguments: argparse.Namespace, outcome: Outcome) -> None:
         but = f", {outcome.n_failed} could not" if outcome.n_failed else ""
         print_line(f"{len(outcome.done)} jobs would be changed{but}")
     for failed in outcome.failed:
-        named = f"job {failed.id}"
-        message = failed.message if named in failed.message else f"{named}: {failed.message}"
+        is_named = failed.message.startswith("job ") or f"job {failed.id}" in failed.message
+        message = failed.message if is_named else f"job {failed.id}: {failed.message}"
         print_line(f"rankd: {message}", error=True)
     if outcome.untold:
         print_line(f"rankd: and {outcome.untold} more", error=True)

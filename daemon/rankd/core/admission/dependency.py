@@ -161,8 +161,8 @@ def check_known(dependencies: Iterable[Dependency], known: Collection[Awaited]) 
         raise Refused("unknown_dependency", message, "depends_on", status=404)
 
 
-def check_earlier(job: int, order: int, dependencies: Iterable[Dependency]) -> None:
-    """Check that a job only waits for earlier ones, so that no jobs wait for each other.
+def check_earlier(job: int | str, order: int, dependencies: Iterable[Dependency]) -> None:
+    """Check that a job only waits for earlier ones, so that no jobs wait for each other. ``job``: how people name it.
 
     Raises:
         Refused: ``bad_dependency``.

@@ -107,9 +107,9 @@ class Owned(Protocol):
 
 
 class OwnedJob(NamedTuple):
-    """An existing job. ``queue``: partition and path of its queue, for actions of queues' administrators."""
+    """An existing job, by its id or its name. ``queue``: partition and path, for actions of queues' administrators."""
 
-    id: int
+    id: int | str
     owner: str
     queue: tuple[str, str] | None = None
 

@@ -23,8 +23,8 @@ def is_of_administrator(owner: str, held_by: str | None) -> bool:
     return held_by is not None and held_by != owner
 
 
-def check_release(job: int, owner: str, held_by: str | None, asker: Submitter) -> None:
-    """Check that this asker may end the hold.
+def check_release(job: int | str, owner: str, held_by: str | None, asker: Submitter) -> None:
+    """Check that this asker may end the hold. ``job``: how people name it.
 
     Raises:
         Refused: ``admin_hold``.

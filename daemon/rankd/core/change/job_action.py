@@ -33,7 +33,7 @@ def permitted(
     """
     if state is None:
         raise Refused("unknown_job", f"there is no job {job}", "id", status=404)
-    check(asker, action, OwnedJob(job, state.user, queue))
+    check(asker, action, OwnedJob(state.name(job), state.user, queue))
     return state
 
 
@@ -46,7 +46,7 @@ def cancel(job: int, state: JobState, asker: Submitter, now: float) -> Decision:
     if state.state in ACTIVE_STATES:
         return EndRequest(job=job, actor=asker.user, via=asker.via)
     if state.state is not State.PENDING:
-        raise Refused("already_ended", f"job {job} is {state.state}; there is nothing to cancel", "id", status=409)
+        raise Refused("already_ended", f"job {state.name(job)} is {state.state}; there is nothing to cancel", "id", 409)
     columns = {"ended_at": now, "eligible_at": None}
     return Change(job=job, state=state.state, event=Event.CANCEL, actor=asker.user, cause="cancel", columns=columns)
 
@@ -71,8 +71,8 @@ def release(job: int, state: JobState, asker: Submitter, now: float) -> Decision
     """
     _check_pending(job, state, "released")
     if not state.held and state.urgency != URGENCY_HOLD:
-        raise Refused("not_held", f"job {job} is not held", "id", status=409)
-    check_release(job, state.user, state.held_by, asker)
+        raise Refused("not_held", f"job {state.name(job)} is not held", "id", status=409)
+    check_release(state.name(job), state.user, state.held_by, asker)
     columns = {
         "held": False,
         "held_by": None,
@@ -92,5 +92,5 @@ PASSED_OVER = frozenset({"already_ended", "not_an_array", "not_held", "not_pendi
 
 def _check_pending(job: int, state: JobState, done: str) -> None:
     if state.state is not State.PENDING:
-        message = f"job {job} is {state.state}; only pending jobs can be {done}"
+        message = f"job {state.name(job)} is {state.state}; only pending jobs can be {done}"
         raise Refused("not_pending", message, "id", status=409)

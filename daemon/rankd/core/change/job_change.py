@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from rankd.core.model.array import shown_name
 from rankd.core.model.job import Event, State
 
 VIA = "via"
@@ -16,7 +17,7 @@ Value = str | int | float | bool | None
 
 
 class JobState(msgspec.Struct, frozen=True, kw_only=True):
-    """The values of a job that a decision needs."""
+    """The values of a job that a decision needs. ``array_job`` and ``array_task``: its array and its index."""
 
     user: str
     state: State
@@ -29,6 +30,12 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
     requeues: int
     cancelled_by: str | None
     cancelled_via: str | None = None
+    array_job: int | None = None
+    array_task: int | None = None
+
+    def name(self, job: int) -> str:
+        """How people name the job with this id: ``17``, or ``17_3`` for a task of array 17."""
+        return shown_name(job, self.array_job, self.array_task, None, None)
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):

@@ -27,7 +27,7 @@ from rankd.core.admission.submitter import Submitter
 from rankd.core.change.hold import check_release, holder
 from rankd.core.change.job_change import Value
 from rankd.core.errors import Refused
-from rankd.core.model.array import parse_array
+from rankd.core.model.array import parse_array, shown_name
 from rankd.core.model.index_set import IndexSet
 from rankd.core.model.int32 import INT32_MAX, INT32_MIN
 from rankd.core.model.job import BY_INDEX, CHANGEABLE_FIELDS, URGENCY_HOLD, AcceptedJob, Dependency, JobRequest, State
@@ -93,6 +93,10 @@ class StoredJob(NamedTuple):
     array_job: int | None = None
     task: int | None = None
     by_index: ByIndex | None = None
+
+    def name(self, job: int) -> str:
+        """How people name the job with this id: ``17``, or ``17_3`` for a task of array 17."""
+        return shown_name(job, self.array_job, self.task, None, None)
 
 
 class AwaitedJobs(NamedTuple):
@@ -178,7 +182,7 @@ def decide_update(
 
 def _check_dependencies(job: int, stored: StoredJob, wanted: Sequence[Dependency], awaited: AwaitedJobs) -> None:
     check_known(wanted, awaited.progress)
-    check_earlier(job, stored.array_job or job, wanted)
+    check_earlier(stored.name(job), stored.array_job or job, wanted)
     listed = stored.admitted.request.array
     own = parse_array(listed).indices if stored.is_array and listed is not None else None
     check_by_index(wanted, own, awaited.arrays, stored.task)
@@ -189,15 +193,19 @@ def _changeable(job: int, stored: StoredJob | None, asker: Submitter) -> StoredJ
         raise Refused("unknown_job", f"there is no job {job}", "id", status=404)
     request = stored.admitted.request
     queue = None if request.queue is None or request.partition is None else (request.partition, request.queue)
-    check(asker, "job.update", OwnedJob(job, stored.admitted.user, queue))
+    check(asker, "job.update", OwnedJob(stored.name(job), stored.admitted.user, queue))
     if stored.state is not State.PENDING:
-        raise Refused("not_pending", f"job {job} is {stored.state}; only pending jobs can be changed", status=409)
+        raise Refused(
+            "not_pending", f"job {stored.name(job)} is {stored.state}; only pending jobs can be changed", status=409
+        )
     return stored
 
 
 def _check_array(job: int, stored: StoredJob, limit: int | None) -> None:
     if not stored.is_array:
-        raise Refused("not_an_array", f"job {job} is not an array; only an array has a limit of tasks", "array_limit")
+        raise Refused(
+            "not_an_array", f"job {stored.name(job)} is not an array; only an array has a limit of tasks", "array_limit"
+        )
     if limit is not None and limit < 1:
         raise Refused("bad_array", f"array_limit is {limit}; give 1 or more, or null for no limit", "array_limit")
 
@@ -245,7 +253,7 @@ def _held(job: int, stored: StoredJob, accepted: AcceptedJob, asker: Submitter) 
     if is_held:
         by = holder(owner, stored.held_by, asker)
     else:
-        check_release(job, owner, stored.held_by, asker)
+        check_release(stored.name(job), owner, stored.held_by, asker)
     return {} if by == stored.held_by else {"held_by": by}
 
 

@@ -21,9 +21,9 @@ def job_script(connection: Reader, name: int | str) -> str:
     job_id = record_of(connection, name).job
     rows = fetch(connection, _QUERY, [job_id])
     if not rows:
-        raise Refused("unknown_job", f"there is no job {job_id}", "id", status=404)
+        raise Refused("unknown_job", f"there is no job {name}", "id", status=404)
     if rows[0]["script"] is None:
-        message = f"job {job_id} has no script, it runs a command; see `rankd show {job_id}`"
+        message = f"job {name} has no script, it runs a command; see `rankd show {name}`"
         raise Refused("no_script", message, "id", status=404)
     return bytes(rows[0]["script"]).decode()
 

@@ -67,7 +67,8 @@ def _note(connection: Connection, idle: Sequence[DeviceIdleness], settings: Devi
     """Record that these jobs are idle: for administrators at their nodes, and for their users, who may be notified."""
     states = read_states(connection, [one.job for one in idle]) if idle else {}
     for one in idle:
-        text = f"job {one.job} has not used its GPUs for {one.after_s:.0f} s"
+        name = states[one.job].name(one.job) if one.job in states else str(one.job)
+        text = f"job {name} has not used its GPUs for {one.after_s:.0f} s"
         record_node_event(connection, one.node, "device", now, ACTOR, text)
     changes = [idle_event(one, states[one.job], settings) for one in idle if one.job in states]
     apply_changes(connection, [change for change in changes if change], now)

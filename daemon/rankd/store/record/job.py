@@ -62,6 +62,8 @@ _STATES = select(
     _OF.requeues,
     _OF.cancelled_by,
     _OF.cancelled_via,
+    _OF.array_job,
+    _OF.array_task,
 ).join_from(_WANTED, jobs, _OF.id == _WANTED.c.value)
 
 
@@ -360,6 +362,8 @@ def read_states(connection: Connection, jobs: Sequence[int]) -> dict[int, JobSta
             requeues=requeues,
             cancelled_by=by,
             cancelled_via=via,
+            array_job=task_of[0],
+            array_task=task_of[1],
         )
-        for id_, user, state, held, held_by, blocked, urgency, allocation, requeue, requeues, by, via in rows
+        for id_, user, state, held, held_by, blocked, urgency, allocation, requeue, requeues, by, via, *task_of in rows
     }

@@ -104,7 +104,7 @@ def act(
     for target in targets:
         try:
             queue = found_in.get(target.job)
-            state = permitted(target.job, states.get(target.job), asker, ACTIONS[decide], queue)
+            state = permitted(target.job, _state_of(target, states), asker, ACTIONS[decide], queue)
             decision = decide(target.job, state, asker, now)
         except Refused as error:
             if not (target.of_whole and error.code in PASSED_OVER):
@@ -126,8 +126,16 @@ def closed_jobs(connection: Connection, jobs: Iterable[int], asker: Submitter, a
         return set()
     states = read_states(connection, list(jobs))
     found_in = _foreign_queues(connection, states, asker)
-    owned = (OwnedJob(job, state.user, found_in.get(job)) for job, state in states.items())
-    return {one.id for one in owned if may(asker, action, one) is not None}
+    owned = {job: OwnedJob(job, state.user, found_in.get(job)) for job, state in states.items()}
+    return {job for job, one in owned.items() if may(asker, action, one) is not None}
+
+
+def _state_of(target: Target, states: Mapping[int, JobState]) -> JobState | None:
+    """The state of a record, or that of a task's array under the name of the task."""
+    state = states.get(target.job)
+    if state is None or target.task is None:
+        return state
+    return msgspec.structs.replace(state, array_job=target.job, array_task=target.task)
 
 
 class _Outcome(NamedTuple):

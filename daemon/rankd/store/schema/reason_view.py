@@ -26,12 +26,14 @@ _IS_MATCHED = f"{_TYPE} = '{BY_INDEX}' AND y.n_eligible IS NOT NULL AND j.\"arra
 """Whether each task of the array waits for the same one of the other."""
 _EARLIER = f"""(SELECT max(e.id) FROM jobs e {read_by("jobs_name")} WHERE e."user" = j."user" AND e.name = j.name
                 AND e.id < coalesce(j.array_job, j.id) AND e.state IN ('pending', 'allocated', 'running'))"""
+_EARLIER_NAME = f"""(SELECT coalesce(n.array_job || '_' || n.array_task, n.id) FROM jobs n WHERE n.id = {_EARLIER})"""
 _SPOILT = "z.n_failed + z.n_cancelled > 0"
 _HAS_BEGUN = """CASE WHEN z.job_id IS NULL THEN o.started_at IS NOT NULL
                 ELSE z.n_pending = 0 AND z.n_open = z.n_active END"""
 
 _UNMET = f"""(SELECT group_concat(CASE
-                WHEN {_TYPE} = '{SINGLETON}' THEN 'job ' || {_EARLIER} || ' of the same user and name has not ended'
+                WHEN {_TYPE} = '{SINGLETON}' THEN 'job ' || {_EARLIER_NAME}
+                    || ' of the same user and name has not ended'
                 WHEN {_IS_MATCHED} THEN '{BY_INDEX} of job ' || {_NAMED} || ' (' || y.n_unmet || ' of ' || y.n_pending
                     || ' tasks can never start)'
                 ELSE {_TYPE} || ' of job ' || {_NAMED} || CASE WHEN {_BY_INDEX} THEN '_' || j.array_task ELSE '' END
@@ -79,7 +81,8 @@ REASON_FACT = f"""CASE
         WHEN j.blocked_by = '{BEGIN_TIME}' THEN 'not before ' || strftime('%Y-%m-%dT%H:%M:%SZ', j.begin_at, 'unixepoch')
         WHEN NOT q.configured THEN 'the queue ' || q.path || ' was removed: move the job, or bring the queue back'
         WHEN NOT q.is_leaf THEN 'the queue ' || q.path || ' has become a parent queue: move the job below it'
-        WHEN {_AT_LIMIT} THEN {_LIMIT} || ' tasks of the array run, as many as may run at a time'
+        WHEN {_AT_LIMIT} THEN {_LIMIT} || CASE {_LIMIT} WHEN 1 THEN ' task of the array runs'
+            ELSE ' tasks of the array run' END || ', as many as may run at a time'
         WHEN {_LETS_OTHERS_IN_FIRST} THEN CASE q.sort_policy
             WHEN 'stateaware' THEN 'queue ' || q.path || ' starts one new application at a time'
             ELSE 'queue ' || q.path || ' ranks other applications first (' || q.sort_policy || ')' END

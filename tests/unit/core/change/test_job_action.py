@@ -71,6 +71,30 @@ def test_a_held_job_is_not_eligible(held):
     assert (change.event, change.columns) == (Event.HOLD, {"held": True, "held_by": "alice", "eligible_at": None})
 
 
+@pytest.mark.parametrize(
+    ("decide", "state", "message"),
+    [
+        (cancel, {"state": State.COMPLETED}, "job 2_8 is completed; there is nothing to cancel"),
+        (hold, {"state": State.RUNNING}, "job 2_8 is running; only pending jobs can be held"),
+        (release, {}, "job 2_8 is not held"),
+        (
+            release,
+            {"held": True, "held_by": "root"},
+            "job 2_8 is held by the administrator 'root'; ask for its release, or cancel it",
+        ),
+    ],
+)
+def test_messages_name_a_task_as_people_do(decide, state, message):
+    with pytest.raises(Refused) as caught:
+        decide(12, job(array_job=2, array_task=8, **state), ALICE, 100.0)
+    assert caught.value.message == message
+
+
+def test_another_users_task_is_named_as_people_do():
+    with pytest.raises(Refused, match="job 2_8 belongs to 'alice'"):
+        permitted(12, job(array_job=2, array_task=8), Submitter("bob", privileged=False), "job.hold")
+
+
 def test_a_job_that_is_not_held_is_not_released():
     assert refused(release, 7, PENDING, ALICE, 100.0) == ("not_held", 409)
 
