@@ -8,6 +8,7 @@ from sqlalchemy.exc import IntegrityError
 from rankd.core.model.device import AssignedDevice, Device, DeviceState
 from rankd.store.feed.occupancy import read_open
 from rankd.store.look import why
+from rankd.store.look.accounting import accounting
 from rankd.store.look.device_list import devices
 from rankd.store.look.node_list import nodes
 from rankd.store.record.all_nodes import all_nodes
@@ -21,6 +22,7 @@ from rankd.store.record.allocation_device import (
     release_devices,
 )
 from rankd.store.record.node import read_nodes
+from rankd.wire.message import AccountingFilter
 
 MIXED = [Device(model="v100", id="g1", index=1), Device(model="a100", id="g0", index=0)]
 GPU = {"vcore": 1000, "gpu": 1}
@@ -107,6 +109,13 @@ async def test_a_node_that_comes_back_with_fewer_devices_loses_no_job_on_the_oth
     assert {row["state"] for row in await store.rows("job")} == {"allocated"}
     assert set(await store.read(held_devices)) == {1, 2}
     assert [row["job"] for row in await store.look(devices)] == [other]
+
+
+async def test_the_accounting_has_the_models_that_a_job_was_given(store):
+    one, other = await two_jobs(store)
+    await placed(store, one, ("g0", "g1"), resources={"vcore": 1000, "gpu": 2})
+    rows = {row["id"]: row["gpus"] for row in await store.look(accounting, AccountingFilter())}
+    assert rows == {one: {"a100": 1, "v100": 1}, other: {}}
 
 
 async def test_an_agent_gets_the_devices_of_each_start(store):

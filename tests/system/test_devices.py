@@ -95,6 +95,7 @@ async def test_who_holds_a_device_is_shown_and_why_another_job_waits(machine, pl
     rows = json.loads(machine.rankd("nodes", "--devices", "--json"))
     assert [(row["id"], row["job"]) for row in rows] == [("lab-gpu-0", one), ("lab-gpu-1", None)]
     assert '{"lab":["lab-gpu-0"]}' in machine.rankd("show", str(one))
+    check_columns(machine, one, waits)
     assert "gpu" in machine.rankd("why", str(waits))
     document = json.loads(machine.rankd("dump"))
     [node] = document["nodes"]
@@ -194,6 +195,24 @@ async def test_a_device_stays_with_its_job_while_the_nodes_agent_is_killed_and_s
     assert (places / "seen" / str(small)).read_text().strip() == "lab-gpu-1"
     assert (places / "seen" / str(large)).read_text().strip() == "lab-gpu-0,lab-gpu-1"
     assert machine.rows("SELECT requeues FROM job WHERE id = ?", holder) == [{"requeues": 0}]
+
+
+def check_columns(machine, runs, waits):
+    """GPUs in the tables of nodes, of the queue, and of the accounting."""
+    for words, cell in ((["nodes"], "1/2"), (["nodes", "-N"], "1/2 (0)")):
+        header, line = machine.rankd(*words).splitlines()
+        assert "GPUS(A/T)" in header
+        assert cell in line
+    header, *lines = machine.rankd("queue").splitlines()
+    place = header.split().index("GPUS")
+    assert {int(line.split()[0]): line.split()[place] for line in lines} == {runs: "a100:1", waits: "2"}
+    fields = "JobID,GPUs,AllocTRES,ReqTRES"
+    assert machine.rankd("acct", "-P", "-H", "-o", fields).splitlines() == [
+        f"{runs}|1|cpu=1,gres/gpu=1,gres/gpu:a100=1,node=1|cpu=1,gres/gpu=1,gres/gpu:a100=1,node=1",
+        f"{waits}|||cpu=1,gres/gpu=2,node=1",
+    ]
+    [row] = json.loads(machine.rankd("acct", "--json", "-j", str(runs)))
+    assert row["gpus"] == {"a100": 1}
 
 
 def test_config_check_warns_of_what_has_no_price(machine):

@@ -143,7 +143,7 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AccountingRow(msgspec.Struct, frozen=True, kw_only=True):
-    """What a job used in its last run, and when.
+    """What a job used in its last run, and when. ``gpus``: how many devices of each model it had.
 
     Tasks of an array that have no records are one row, with the id of the array in ``id`` and ``array_job``:
     ``array_task`` is the index of a single one, ``array`` has those of several.
@@ -178,6 +178,7 @@ class AccountingRow(msgspec.Struct, frozen=True, kw_only=True):
     array_job: int | None
     array_task: int | None
     cancelled_by: str | None = None
+    gpus: dict[str, int] = {}
 
 
 class JobsBehind(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -52,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
             raise Refused("usage", "give DIR, or --lines FILE", "directory")
         return answer_lines(arguments.lines, _check_text)
     directory = arguments.directory or _default_directory()
-    errors, warnings = _check_directory(directory)
+    errors, warnings, costs = _check_directory(directory)
     if arguments.json:
         rows = {"valid": not errors, "errors": _rows(errors), "warnings": _rows(warnings)}
         print_answer(rows, compact=False)
@@ -62,6 +62,8 @@ def run(arguments: argparse.Namespace) -> int:
         for problem in warnings:
             print(f"warning: {problem}")
         print(f"{directory}: {_count(errors, 'error')}, {_count(warnings, 'warning')}")
+        if costs:
+            print(costs)
     return BAD_DOCUMENT if errors else 0
 
 
@@ -74,8 +76,8 @@ def _check_text(line: bytes) -> QueuesChecked:
     return check_queues(document[KEY])
 
 
-def _check_directory(directory: Path) -> tuple[list[Problem], list[Problem]]:
-    """Errors and warnings of the files. A plugin that can't be used is an error too."""
+def _check_directory(directory: Path) -> tuple[list[Problem], list[Problem], str]:
+    """Errors and warnings of the files, and what nodes cost. A plugin that can't be used is an error too."""
     from rankd.config.checked import load_checked
     from rankd.config.configuration import group_lists
     from rankd.config.named_group import missing_groups
@@ -83,18 +85,23 @@ def _check_directory(directory: Path) -> tuple[list[Problem], list[Problem]]:
     try:
         configuration = load_checked(directory)
     except ConfigurationError as error:
-        return error.problems, []
+        return error.problems, [], ""
     missing = missing_groups(group_lists(configuration), configuration.group_names, _has_group)
-    return [], [*configuration.warnings, *missing, *_of_prices(configuration.settings.priority.fairshare.billing)]
+    of_prices, costs = _of_prices(configuration.settings.priority.fairshare.billing)
+    return [], [*configuration.warnings, *missing, *of_prices], costs
 
 
-def _of_prices(billing: Mapping[str, float]) -> list[Problem]:
-    """Warnings about what registered nodes offer and no price counts, and what whole nodes would cost."""
+def _of_prices(billing: Mapping[str, float]) -> tuple[list[Problem], str]:
+    """Warnings about what registered nodes offer and no price counts, and what whole nodes would cost.
+
+    The costs are a text of their own if some nodes have GPUs and there is no warning, which has them as well.
+    """
     from rankd.core.fairshare.node_price import node_prices, unpriced
+    from rankd.core.model.device import GPU
 
     nodes = _registered_nodes()
     prices = ", ".join(f"{one.nodes} {one.price:g}" for one in node_prices(nodes, billing)[:MOST_PRICES])
-    return [
+    warnings = [
         Problem(
             file="rankd.toml",
             path="priority.fairshare.billing",
@@ -103,6 +110,8 @@ def _of_prices(billing: Mapping[str, float]) -> list[Problem]:
         )
         for kind, offering in unpriced(nodes, billing).items()
     ]
+    has_gpus = any(node.capacity.get(GPU) for node in nodes)
+    return warnings, f"A second of a whole node costs: {prices}" if has_gpus and not warnings else ""
 
 
 def _registered_nodes() -> list[Node]:

@@ -6,6 +6,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING
 
+from rankd.cli.common.amount import gpus_of, shown_tres, times
 from rankd.cli.common.duration import shown_duration, shown_time
 from rankd.cli.common.freshness import Known
 from rankd.cli.common.layout import Field, column_of
@@ -91,6 +92,9 @@ def _of_its_nodes() -> list[Field]:
         Field("NodeList", lambda row: fold(shown_nodes(row)) or "None assigned"),
         Field("AllocCPUS", _cores, lambda row: f"{_cores(row):g}", numeric=True),
         Field("ReqCPUS", lambda row: row["cores"], lambda row: f"{row['cores']:g}", numeric=True),
+        Field("GPUs", _gpus, lambda row: f"{_gpus(row):g}" if _gpus(row) else "", numeric=True),
+        Field("AllocTRES", _alloc_tres),
+        Field("ReqTRES", _req_tres),
         Field("ReqMem", lambda row: row["resources"].get("memory", 0), numeric=True),
     ]
 
@@ -113,8 +117,13 @@ def _of_its_use(known_until: Known) -> list[Field]:
         own = row.get("tasks")
         return sum(map(core_s, own)) if own else _elapsed_s(known_until, row) * _cores(row)
 
+    def gpu_s(row: Row) -> float:
+        own = row.get("tasks")
+        return sum(map(gpu_s, own)) if own else _elapsed_s(known_until, row) * _gpus(row)
+
     return [
         Field("CPUTime", core_s, lambda row: shown_duration(core_s(row)), numeric=True),
+        Field("GPUTime", gpu_s, lambda row: shown_duration(gpu_s(row)), numeric=True),
         Field("TotalCPU", _of("cpu_s"), lambda row: _measured(row["cpu_s"], "{:.3f}"), numeric=True),
         Field(
             "MaxRSS",
@@ -178,6 +187,29 @@ def _node_count(row: Row) -> int:
 def _cores(row: Row) -> float:
     """The cores on the nodes of the job. They can be fewer than requested with ``-N N-M``. 0 before its start."""
     return len(shown_nodes(row)) * float(row["cores"]) / int(row["nodes"])
+
+
+def _gpus(row: Row) -> float:
+    """The GPUs of the job on all its nodes. 0 before its start."""
+    return gpus_of(_allocated(row))
+
+
+def _allocated(row: Row) -> Row:
+    """What the job has on all its nodes, with the models that it was given."""
+    amounts = times(row["resources"] or {}, len(shown_nodes(row)))
+    given = {f"gpu:{model}": number for model, number in (row.get("gpus") or {}).items()}
+    if not given:
+        return amounts
+    others = {kind: amount for kind, amount in amounts.items() if kind != "gpu" and not kind.startswith("gpu:")}
+    return others | {"gpu": sum(given.values())} | given
+
+
+def _alloc_tres(row: Row) -> str:
+    return shown_tres(_cores(row), len(shown_nodes(row)), _allocated(row)) if shown_nodes(row) else ""
+
+
+def _req_tres(row: Row) -> str:
+    return shown_tres(row["cores"], int(row["nodes"]), times(row["resources"] or {}, int(row["nodes"])))
 
 
 def _known_end(row: Row, known: Known) -> float:

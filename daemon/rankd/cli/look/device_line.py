@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rankd.cli.common.layout import Field
 from rankd.cli.common.table import Column, print_json, print_table
 
 if TYPE_CHECKING:
@@ -26,6 +27,35 @@ def show_devices(nodes: Sequence[Row], devices: Sequence[Row], *, as_json: bool,
     lines = [[node["name"], line] for node in nodes if (line := node_line(node, by_node[node["name"]]))]
     print_table([Column("NODE"), Column("DEVICES")], lines, header=header)
     return 0
+
+
+def note_held(nodes: Sequence[Row], devices: Sequence[Row]) -> None:
+    """Give each node the indices of its devices that jobs hold, as ``held``."""
+    held: dict[str, list[int]] = {}
+    for device in devices:
+        if device["job"] is not None:
+            held.setdefault(device["node"], []).append(device["index"])
+    for node in nodes:
+        node["held"] = sorted(held.get(node["name"], ()))
+
+
+def gpus_in_use(row: Row) -> str:
+    """How many GPUs of a line's nodes jobs hold, of how many; of a single node also which ones, by index.
+
+    >>> node = {"capacity": {"gpu": 4}, "allocated": {"gpu": 2}, "held": [0, 3]}
+    >>> gpus_in_use({"nodes": [node]}), gpus_in_use({"nodes": [node | {"held": []}] * 2})
+    ('2/4 (0,3)', '4/8')
+    """
+    total = sum(node["capacity"].get(GPU, 0) for node in row["nodes"])
+    used = sum(node["allocated"].get(GPU, 0) for node in row["nodes"])
+    which = [str(index) for node in row["nodes"] for index in node.get("held", ())] if len(row["nodes"]) == 1 else []
+    if not total:
+        return ""
+    return f"{used:g}/{total:g}" + (f" ({','.join(which)})" if which else "")
+
+
+GPUS = Field("GPUS(A/T)", gpus_in_use)
+"""A column of tables of nodes with GPUs."""
 
 
 def node_line(node: Mapping[str, Row], devices: Sequence[Row]) -> str:

@@ -11,7 +11,7 @@ from rankd.cli.common.layout import Field, column_of, formatted, table_rows
 from rankd.cli.common.option import add_asker, add_command, add_output, add_place, names
 from rankd.cli.common.record_source import open_source
 from rankd.cli.common.table import print_json, print_table
-from rankd.cli.look.device_line import show_devices
+from rankd.cli.look.device_line import GPUS, note_held, show_devices
 from rankd.core.errors import Refused
 from rankd.core.model.nodelist import fold, unfold
 from rankd.core.near_name import cut, near_name
@@ -81,6 +81,10 @@ def run(arguments: argparse.Namespace) -> int:
         print("\n".join(formatted(arguments.format, known, lines, header=not arguments.noheader)))
         return 0
     used = [known[letter] for letter in _letters(arguments) + _about_devices(arguments, rows)]
+    if not arguments.list_reasons and any(node["capacity"].get("gpu") for node in rows):
+        if arguments.node:
+            note_held(rows, source.devices())
+        used.insert(used.index(known["N"]) if not arguments.node else len(used), GPUS)
     print_table([field.column() for field in used], table_rows(used, lines), header=not arguments.noheader)
     return 0
 

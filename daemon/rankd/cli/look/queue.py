@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from rankd.cli.common.amount import shown_bytes, shown_gres
+from rankd.cli.common.amount import gpus_of, shown_bytes, shown_gpus, shown_gres, times
 from rankd.cli.common.duration import shown_duration, shown_time
 from rankd.cli.common.freshness import Known, say
 from rankd.cli.common.layout import Field, column_of, formatted, ordered, table_rows
@@ -235,6 +235,15 @@ def _instant(name: str, header: str) -> Field:
     return Field(header, _by(name), lambda row: shown_time(row.get(name)))
 
 
+def _gpus(row: Row) -> str:
+    """The GPUs of the job on all its nodes, with their models if it names any."""
+    return shown_gpus(times(row["resources"] or {}, len(shown_nodes(row)) or int(row["nodes"])))
+
+
+GPUS = Field("GPUS", _gpus, numeric=True)
+"""A column of tables that list a job with GPUs."""
+
+
 def run_queue(arguments: argparse.Namespace) -> int:
     """Print the queue once, or repeatedly with ``--iterate``."""
     while True:
@@ -305,4 +314,6 @@ def print_jobs(arguments: argparse.Namespace, rows: list[Row], default: str, sou
         print("\n".join(formatted(arguments.format, known, rows, header=not arguments.noheader)))
     else:
         used = [known[letter] for letter in default]
+        if any(gpus_of(row["resources"] or {}) for row in rows):
+            used.insert(-1, GPUS)
         print_table([field.column() for field in used], table_rows(used, rows), header=not arguments.noheader)

@@ -24,6 +24,7 @@ COUNTED = frozenset(
         "nodes",
         "cores",
         "resources",
+        "gpus",
         "exclusive",
         "time_limit_s",
         "nodelist",

@@ -36,6 +36,12 @@ _STATES = f"(state {IN_LIST} OR id IN (SELECT job_id FROM arrays WHERE cancelled
 """Arrays in any state, if tasks of them were cancelled without records."""
 
 
+_MODELS = f"""
+    SELECT j.id AS job, d.model, count(*) AS number
+    FROM jobs j JOIN allocation_devices d ON d.allocation_id = j.allocation_id
+    WHERE j.id {IN_LIST} GROUP BY j.id, d.model ORDER BY j.id, d.model"""
+
+
 class _Wanted(NamedTuple):
     """Which jobs: a filter, and further conditions with the values of their parameters."""
 
@@ -81,15 +87,19 @@ def _conditions(wanted: AccountingFilter) -> _Wanted:
 def accounting_of(connection: Reader, ids: Sequence[int], wanted: AccountingFilter) -> list[Row]:
     """The usage of these jobs, by id. Behind an array come its tasks that were cancelled without records.
 
+    ``gpus``: how many devices of each model the last run had.
+
     If only tasks of an array are named, those of them that have no records are in the place of the array.
     """
     sql = f"SELECT {_COLUMNS} FROM job WHERE id {IN_LIST} ORDER BY id"
     rows = fetch(connection, sql, [json.dumps(ids)])
     by = who_cancelled(connection, [row["id"] for row in rows if row["state"] == "cancelled"])
     arrays = {row["job_id"]: row for row in fetch(connection, _ARRAYS, [json.dumps(ids)])}
+    models = _models_of(connection, ids)
     named = _named_tasks(wanted)
     found: list[Row] = []
     for row in rows:
+        row["gpus"] = models.get(row["id"], {})
         row["cancelled_by"] = by.get(row["id"])
         sets = arrays.get(row["id"])
         if row["id"] not in named:
@@ -97,6 +107,14 @@ def accounting_of(connection: Reader, ids: Sequence[int], wanted: AccountingFilt
         if sets is not None:
             found += _without_records(connection, row, sets, named.get(row["id"]))
     return [row for row in found if _is_wanted(row, wanted)]
+
+
+def _models_of(connection: Reader, ids: Sequence[int]) -> dict[int, dict[str, int]]:
+    """The number of devices of each model that the last runs of these jobs had."""
+    given: dict[int, dict[str, int]] = {}
+    for row in fetch(connection, _MODELS, [json.dumps(ids)]):
+        given.setdefault(row["job"], {})[row["model"]] = row["number"]
+    return given
 
 
 def _without_records(connection: Reader, row: Row, sets: Row, named: IndexSet | None) -> Iterator[Row]:

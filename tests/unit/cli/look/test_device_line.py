@@ -1,6 +1,6 @@
 import json
 
-from rankd.cli.look.device_line import cell, node_line, show_devices
+from rankd.cli.look.device_line import cell, gpus_in_use, node_line, note_held, show_devices
 
 FREE = {
     "node": "n1",
@@ -21,6 +21,14 @@ def test_a_cell_shows_the_state_and_the_holder():
     assert cell(FREE | {"state": "failed", "reason": "XID 79", "job": 7}) == "[0 a100 failed XID 79 job 7]"
     assert cell(FREE | {"state": "failed", "job": 17, "user": "alice"}) == "[0 a100 failed job 17 alice]"
     assert cell(FREE | {"job": 17}) == "[0 a100 job 17]"
+
+
+def test_a_node_shows_how_many_gpus_are_in_use_and_which():
+    node = {"name": "n1", "capacity": {"vcore": 8, "gpu": 4, "gpu:a100": 4}, "allocated": {"gpu": 2, "gpu:a100": 2}}
+    nodes = [node, {"name": "n2", "capacity": {"vcore": 8}, "allocated": {}}]
+    note_held(nodes, [FREE | {"index": 3, "job": 17}, FREE, FREE | {"index": 1, "job": 4}])
+    assert [gpus_in_use({"nodes": [one]}) for one in nodes] == ["2/4 (1,3)", ""]
+    assert gpus_in_use({"nodes": nodes}) == "2/4"
 
 
 def test_a_node_without_devices_counts_its_gpus():
