@@ -277,6 +277,24 @@ async def test_revocation_ends_open_connections_and_gives_nothing_back(machine, 
         assert "id" in await asked(connection, "rankd.v1.user.alice.job.submit", JOB)
 
 
+def test_watching_ends_with_a_message_when_the_access_is_revoked(machine, creds):
+    place = ["--nats", machine.up["nats"], "--creds", str(creds("user", "alice"))]
+    machine.rankd("submit", "--user", "alice", "--hold", "--", "true")
+    command = [*RANKD, "watch", "--since", "now-1hour", *place]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as watching:
+        assert "submit" in watching.stdout.readline()
+        machine.rankd("auth", "revoke", "--user", "alice")
+        said = watching.communicate(timeout=PATIENCE_S)[1]
+    assert watching.returncode != 0
+    assert "does not accept the credentials of 'alice'" in said
+
+
+def test_an_ordinary_user_who_asks_for_health_is_told_who_may(machine, creds):
+    place = ["--nats", machine.up["nats"], "--creds", str(creds("user", "alice"))]
+    said = machine.rankd_fails("health", "intake", *place, status=3)
+    assert "intake does not answer users; ask with an administrator's credentials, or `rankd diag`" in said
+
+
 def test_an_ordinary_users_credentials_do_not_act_for_others(machine, creds, tmp_path):
     file = creds("user", "alice")
     elsewhere = tmp_path / "home"

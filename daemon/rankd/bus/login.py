@@ -177,7 +177,7 @@ def refusal_of_socket(path: Path, what: str, timeout_s: float, error: OSError) -
     if isinstance(error, TimeoutError):
         message = f"no answer to '{what}' at {path} within {timeout_s:.3g} s; is rankd running?"
         return Unavailable("no_answer", message)
-    message = f"nobody answers at {path} ({error.strerror or error}); is `rankd up` running?"
+    message = f"nobody answers at {path} ({error.strerror or error}); is `rankd up` or the agent running?"
     return Unavailable("no_gateway", message)
 
 

@@ -35,7 +35,7 @@ MOST_BYTES = 64 * 2**10
 NOTHING = (
     "found no rankd: there is no directory .rankd of yours here or in a parent directory, and no"
     " ~/.config/rankd/client.toml; none is named either (--dir, --nats, --db, $RANKD_DIR, $RANKD_NATS, $RANKD_DB):"
-    " start `rankd up`, or give --nats URL"
+    " start `rankd up`, or give --nats URL. If you were given a token, use `rankd login`; if a directory, --dir DIR"
 )
 
 
@@ -79,6 +79,8 @@ class Place(NamedTuple):
             return self.nats
         if self.directory is not None:
             message = f"nothing runs in {self.directory}: start `rankd up`, or give --nats URL"
+            if (inside := self.directory / DEFAULT_DIRECTORY).is_dir():
+                message += f"; or is {inside} meant?"
         elif self.database is not None:
             message = f"nothing says which broker belongs to the database {self.database}: give --nats URL instead"
         else:

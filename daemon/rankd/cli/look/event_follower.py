@@ -72,7 +72,7 @@ class EventFollower:
 
         Raises:
             Unavailable: rankd did not answer the first request in time.
-            Refused: the asker may not see these events.
+            Refused: the asker may not see these events; ``not_authorized``: the broker accepts it no more.
         """
         await self._listen()
         answer = await repeat(lambda: self._ask(since=self._wanted.since), time.monotonic() + FIRST_ANSWER_S)
@@ -127,6 +127,7 @@ class EventFollower:
             except TimeoutError:  # there is a new connection
                 continue
             except Unavailable:
+                self._bus.check_accepted()
                 await asyncio.sleep(RETRY_PAUSE_S)
             finally:
                 self._asking = None

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 
 AGENT = "agent-"
+USER = "user"
+"""The role of credentials that reach no service's health."""
 SERVICES = ("intake", "prioritizer", "scheduler")
 
 
@@ -73,6 +75,8 @@ def _ask(services: Sequence[str], timeout_s: float, place: Place) -> list[Health
             return await ask_health(bus, encode_name(service), timeout_s=timeout_s)
         except Unavailable as error:
             message = f"{service} does not answer within {timeout_s:g} s; is it running at {bus.url}?"
+            if bus.role == USER:
+                message = f"{service} does not answer users; ask with an administrator's credentials, or `rankd diag`"
             return Unavailable(error.code, message)
 
     async def action(bus: Bus) -> list[Health | Unavailable]:

@@ -219,6 +219,8 @@ def _listening(path: Path, *, is_shared: bool) -> socket.socket:
     except OSError as error:
         listening.close()
         message = f"no socket can be made at {path}: {error.strerror or error}"
+        if not path.parent.is_dir():
+            message += f"; make the directory {path.parent} first, where others may pass (mode 0755)"
         raise Refused("bad_path", message, "socket") from None
     listening.setblocking(False)
     return listening

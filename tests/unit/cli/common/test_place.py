@@ -192,6 +192,17 @@ def test_nothing_found_says_what_to_do():
         find(flags()).need_database()
 
 
+def test_nothing_found_names_the_ways_of_those_who_did_not_start_it():
+    with pytest.raises(Unavailable, match=r"a token, use `rankd login`; if a directory, --dir DIR"):
+        find(flags()).need_nats()
+
+
+def test_the_directory_above_that_of_up_is_answered_with_the_right_one(nowhere):
+    (nowhere / ".rankd").mkdir()
+    with pytest.raises(Unavailable, match=rf"nothing runs in {nowhere}.* or is {nowhere}/\.rankd meant\?"):
+        find(flags(directory=nowhere)).need_nats()
+
+
 def test_a_command_on_the_file_says_why_a_broker_is_not_enough(monkeypatch):
     monkeypatch.setenv("RANKD_NATS", "nats://elsewhere:1")
     with pytest.raises(Refused, match=r"named by \$RANKD_NATS is a broker: give --db FILE"):
