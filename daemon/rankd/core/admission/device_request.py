@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from rankd.core.errors import Refused
-from rankd.core.model.device import GPU, is_device_kind, model_of, with_sum
+from rankd.core.model.device import GPU, is_device_kind, is_model, model_of, with_sum
 from rankd.core.model.quantity import Amount, Resources, parse_resources
 from rankd.core.near_name import cut
-
-MODEL = re.compile(r"[a-z0-9._-]+")
-LONGEST_MODEL = 63
 
 
 def read_request(given: Mapping[str, Amount]) -> Resources:
@@ -41,12 +37,3 @@ def _check_device(kind: str, value: Amount) -> None:
     if is_part:
         message = f"{kind}: {cut(str(value))} is a part of a device; ask for whole ones"
         raise Refused("bad_resources", message, f"resources.{kind}")
-
-
-def is_model(text: str) -> bool:
-    """Whether this can be the name of a model.
-
-    >>> is_model("a100-1g.10gb"), is_model("A100"), is_model("")
-    (True, False, False)
-    """
-    return len(text) <= LONGEST_MODEL and MODEL.fullmatch(text) is not None

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from rankd.core.admission.device_request import is_model
 from rankd.core.errors import Refused
-from rankd.core.model.device import Device, offered
+from rankd.core.model.device import Device, is_model, offered
 from rankd.core.model.quantity import MOST_OF_A_NODE, Amount, Resources, check_node_amount, parse_resources
 from rankd.core.near_name import cut
 from rankd.core.placement.constraint import NODE

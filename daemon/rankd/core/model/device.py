@@ -6,6 +6,7 @@ Jobs ask for ``gpu`` (any model) or ``gpu:MODEL``. Inside rankd, amounts that na
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
@@ -15,6 +16,8 @@ import msgspec
 
 GPU: Final = "gpu"
 _OF_MODEL = GPU + ":"
+MODEL: Final = re.compile(r"[a-z0-9._-]+")
+LONGEST_MODEL: Final = 63
 
 
 class DeviceState(StrEnum):
@@ -118,3 +121,12 @@ def offered(amounts: Mapping[str, int], devices: Iterable[Device]) -> dict[str, 
 def price_of(model: str, billing: Mapping[str, float]) -> float:
     """The price of a device per second: that of its model, else that of ``gpu``, else 0."""
     return billing.get(_OF_MODEL + model, billing.get(GPU, 0.0))
+
+
+def is_model(text: str) -> bool:
+    """Whether this can be the name of a model.
+
+    >>> is_model("a100-1g.10gb"), is_model("A100"), is_model("")
+    (True, False, False)
+    """
+    return len(text) <= LONGEST_MODEL and MODEL.fullmatch(text) is not None

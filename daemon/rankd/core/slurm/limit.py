@@ -14,9 +14,8 @@ from collections.abc import Iterable
 
 import msgspec
 
-from rankd.core.admission.device_request import is_model
 from rankd.core.model.association import Association
-from rankd.core.model.device import model_of
+from rankd.core.model.device import is_model, model_of
 from rankd.core.model.quantity import LARGEST_TOTAL, MEMORY, VCORE
 from rankd.core.slurm.reading import Limit, Reading
 from rankd.core.slurm.tres import amount_of, parse_tres, resource_of

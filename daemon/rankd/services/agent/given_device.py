@@ -9,10 +9,9 @@ from typing import Any
 
 import msgspec
 
-from rankd.core.admission.device_request import is_model
 from rankd.core.admission.node_check import MAX_DEVICES, check_devices
 from rankd.core.errors import Refused
-from rankd.core.model.device import GPU, Device
+from rankd.core.model.device import GPU, Device, is_model
 from rankd.core.model.device_environment import AMD, NVIDIA
 from rankd.core.model.quantity import Amount, parse_amount
 
