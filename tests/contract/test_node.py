@@ -16,7 +16,6 @@ from rankd.store.record.node import (
     read_nodes,
     record_node_event,
     register_node,
-    resource_types,
     set_state,
     silent_nodes,
     strays,
@@ -43,7 +42,6 @@ async def test_a_registration_adds_or_changes_a_node(store):
     holder = Holder(agent=Agent(name="n1", instance="i2"), state=NodeState.UP, heard_at=NOW)
     assert await store.read(holder_of, "n1") == holder
     assert await store.read(holder_of, "n2") is None
-    assert await store.read(resource_types) == {"vcore", "gpu"}
 
 
 async def test_an_agent_speaks_for_the_nodes_of_its_instance(store):

@@ -125,3 +125,16 @@ def test_what_is_not_a_script_is_refused_and_told_what_to_write(site):
     done = site.submit("--ignore-unknown", "--parsable", "-", stdin="#!/bin/sh\n#SBATCH -F n7\ntrue\n")
     assert int(done.out)
     assert done.err.startswith("rankd: line 2: --nodefile is left out")
+
+
+def test_a_job_that_no_node_could_run_is_accepted_with_a_warning(site):
+    site.submit("--wait", "--", "true")  # the node is there
+    done = site.submit("-H", "-w", "nowhere", "--parsable", "--", "true")
+    assert int(done.out)
+    assert done.err == "rankd: there is no node 'nowhere' in partition 'default'; the job waits until that changes\n"
+    done = site.submit("-H", "-c", "9999", "--", "true")
+    assert number(done.out)
+    assert done.err.startswith(
+        "rankd: the job asks for vcore 9999 on a node, and no node in partition 'default' offers"
+    )
+    assert site.submit("-H", "--", "true").err == ""

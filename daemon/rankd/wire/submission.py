@@ -24,10 +24,14 @@ class Jobs(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class Submitted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The job that a submission is. ``tasks``: of an array, their number."""
+    """The job that a submission is. ``tasks``: of an array, their number.
+
+    ``warning``: why no node that has registered could run the job, if that is certain. It waits for such a node.
+    """
 
     id: int
     tasks: int | None = None
+    warning: str | None = None
 
 
 class Accepted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -9,8 +9,12 @@ if TYPE_CHECKING:
 
 
 class Delivered(NamedTuple):
-    """The accepted jobs, as ids by their place in the request, and the rejected ones. ``tasks``: of a single array."""
+    """The accepted jobs, as ids by their place in the request, and the rejected ones.
+
+    ``tasks``: of a single array. ``warning``: why no node could run a single job.
+    """
 
     ids: dict[int, int]
     rejected: list[Rejected]
     tasks: int | None = None
+    warning: str | None = None

@@ -112,7 +112,8 @@ def _accepted_one(answer: dict[str, Any]) -> Delivered:
     id, tasks = answer.get("id"), answer.get("tasks")
     if type(id) is not int or type(tasks) not in (int, type(None)):
         raise Unavailable("unreadable_answer", "the answer to 'job.submit' has no number of a job")
-    return Delivered(ids={0: id}, rejected=[], tasks=tasks)
+    warning = answer.get("warning")
+    return Delivered(ids={0: id}, rejected=[], tasks=tasks, warning=None if warning is None else str(warning))
 
 
 def _submit_many(channel: Channel, jobs: list[Job], arguments: argparse.Namespace, until: float) -> Delivered:
@@ -165,6 +166,8 @@ def report(outcome: Delivered, arguments: argparse.Namespace) -> None:
         print_line(f"Submitted batch job {ids[0]}")
     elif ids:
         print_line(f"Submitted {len(ids)} batch jobs {shown_ids(ids)}")
+    if outcome.warning is not None:
+        print_line(f"rankd: {outcome.warning}", error=True)
     report_refusals(outcome.rejected)
 
 

@@ -305,6 +305,9 @@ def resolve_queue(request: JobRequest, tables: AdmissionTables) -> QueueEntry:
     """
     if request.partition is not None and request.partition not in tables.partitions:
         message = unknown("partition", request.partition, tables.partitions)
+        queue = find_queue(request.partition, tables.partitions, tables.queues)
+        if queue is not None:
+            message += f"; partitions of Slurm are queues here: write queue '{queue.path}' (-q)"
         raise Refused("unknown_partition", message, "partition")
     wanted = request.queue or DEFAULT_QUEUE
     check_depth(wanted)

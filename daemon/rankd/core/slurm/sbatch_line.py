@@ -38,7 +38,7 @@ class Given(NamedTuple):
 
 
 class UnknownOption(ValueError):
-    """sbatch has no such option."""
+    """sbatch has no such option, or several that begin so."""
 
 
 def read_options(
@@ -107,7 +107,7 @@ def _named(name: str, spellings: Mapping[str, Spelling]) -> Spelling:
     if len(fitting) == 1:
         return spellings[fitting[0]]
     if fitting:
-        raise ValueError(f"--{cut(name)} may mean --{', --'.join(sorted(fitting))}")
+        raise UnknownOption(f"--{cut(name)} may mean --{', --'.join(sorted(fitting))}")
     similar = near_name(name, spellings)
     hint = f"; did you mean --{similar}?" if similar else ""
     raise UnknownOption(f"sbatch has no option --{cut(name)}{hint}")

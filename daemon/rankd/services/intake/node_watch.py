@@ -13,8 +13,9 @@ from rankd.bus.connection import Bus
 from rankd.bus.endpoint import NodeHandler, Reply
 from rankd.core.admission.known_node import KnownNodes
 from rankd.core.admission.node_check import check_labels, check_name, check_node_name, check_running, node_capacity
+from rankd.core.admission.offered import Offered
 from rankd.core.errors import Refused, Unavailable
-from rankd.core.model.node import NodeState
+from rankd.core.model.node import Node, NodeState
 from rankd.core.model.node_holder import Agent, is_taken, refusal
 from rankd.core.model.report import Report
 from rankd.core.model.setting import Settings
@@ -71,6 +72,7 @@ class NodeWatch:
         """Nodes that have registered under what is known now; None: it was never asked. The others have to."""
         self.on_types: Callable[[Iterable[str]], None] = lambda _types: None
         """Called with the resource types of each node that registers."""
+        self.offered = Offered()
         self._owned = OwnedNodes()
         self._complaints = Complaints()
         self._database = database
@@ -79,6 +81,12 @@ class NodeWatch:
         self._clock = clock
         self._since = clock()
         """The time from which the silence of nodes counts."""
+
+    def start(self, nodes: Iterable[Node]) -> None:
+        """Learn what these nodes offer, which have registered before."""
+        for node in nodes:
+            self.offered.learn(node.name, node.partition, node.capacity)
+            self.on_types(node.capacity)
 
     def use(self, settings: Settings) -> None:
         """Use other settings. Agents get them with the answer to their next heartbeat, sent at the former interval."""
@@ -113,6 +121,7 @@ class NodeWatch:
         self._owned.take(node, registration.key)
         if self._again is not None:
             self._again.add(node)
+        self.offered.learn(node, registration.partition, capacity)
         self.on_types(capacity)
         return answer
 

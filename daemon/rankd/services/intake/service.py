@@ -63,7 +63,7 @@ from rankd.services.intake.submission import (
     Submission,
     read_again,
     read_beside_others,
-    reply_of,
+    with_doubt,
     with_known,
     without_refused,
 )
@@ -76,9 +76,10 @@ from rankd.store.engine.group_commit import GroupCommit
 from rankd.store.engine.last_id import last_id
 from rankd.store.engine.url import open_database
 from rankd.store.record.adapter import InForce
+from rankd.store.record.all_nodes import all_nodes
 from rankd.store.record.catalog import Catalog, admission_tables, forget_idle_queues, read_catalog
 from rankd.store.record.new_user_group import save_user_groups
-from rankd.store.record.node import read_nodes, resource_types
+from rankd.store.record.node import read_nodes
 from rankd.store.record.report import take_reports
 from rankd.store.record.user_group import recorded_groups
 
@@ -136,7 +137,7 @@ async def _start(options: IntakeOptions, stack: AsyncExitStack, clock: Clock) ->
     await intake.inputs.run_once()
     await intake.limits.start()
     intake.host_groups.start(await database.read(lambda c: recorded_groups(c.exec_driver_sql)))
-    intake.learn_types(await database.read(resource_types))
+    intake.nodes.start(await database.read(lambda c: all_nodes(c.connection)))
     return intake
 
 
@@ -329,7 +330,7 @@ class Intake:
 
     async def submit(self, submitter: Submitter, payload: bytes, message_id: str | None = None) -> Reply:
         """``job.submit``: answers once the jobs are durable."""
-        return reply_of(*await self.take(submitter, payload, message_id))
+        return with_doubt(*await self.take(submitter, payload, message_id), self.nodes.offered)
 
     async def take(
         self, submitter: Submitter, payload: bytes, message_id: str | None
@@ -344,7 +345,8 @@ class Intake:
         await self.see_nodes()
         await self.host_groups.need([owner])
         by_owner = self._with_eyes(Submitter(owner, privileged=False))
-        return reply_of(*await self._accept(read_again(again, by_owner, self._admission), asker, by_owner))
+        read = read_again(again, by_owner, self._admission)
+        return with_doubt(*await self._accept(read, asker, by_owner), self.nodes.offered)
 
     def _with_eyes(self, user: Submitter) -> Submitter:
         """This user with what the configuration in force lets the user see: the subject of a stream does not say it."""

@@ -12,7 +12,9 @@ import msgspec
 from rankd.core.admission.admission_cache import Admission
 from rankd.core.admission.admit import AdmissionTables
 from rankd.core.admission.dependency import Awaited, check_by_index, check_known, named_jobs
+from rankd.core.admission.fit import shape_of
 from rankd.core.admission.job_size import check_size
+from rankd.core.admission.offered import Offered
 from rankd.core.admission.queue_entry import entries_with
 from rankd.core.admission.submitter import Submitter
 from rankd.core.change.retry import Again
@@ -244,6 +246,15 @@ def reply_of(
         for place, id_, job in zip(submission.places, ids, submission.accepted, strict=False)
     ]
     return BatchReply(accepted=accepted, rejected=_shortened(rejected_of(submission, ids, error)))
+
+
+def with_doubt(
+    submission: Submission, ids: list[int], error: RankdError | None, offered: Offered
+) -> msgspec.Struct | dict[str, object]:
+    """The answer of :func:`reply_of`; for a single job with a warning, if no known node could run it."""
+    reply = reply_of(submission, ids, error)
+    doubt = offered.doubt(shape_of(submission.accepted[0])) if isinstance(reply, Submitted) else None
+    return reply if doubt is None else msgspec.structs.replace(cast(Submitted, reply), warning=doubt)
 
 
 def _shortened(rejected: list[Rejected]) -> list[Rejected]:

@@ -163,12 +163,6 @@ def open_allocations_of(connection: Connection, node: str) -> list[tuple[int, in
     return [(allocation, job) for allocation, job in connection.execute(query)]
 
 
-def resource_types(connection: Connection) -> set[str]:
-    """Every type that any node has offered, including nodes that are down."""
-    capacities = connection.execute(select(_OF.capacity).distinct()).scalars()
-    return {resource for capacity in capacities for resource in json.loads(capacity)}
-
-
 def note_heartbeat(connection: Connection, names: Sequence[str], now: float) -> list[str]:
     """Record a heartbeat; returns the names of unknown nodes, whose agent has to register them again."""
     connection.execute(_HEARD, {"names": names, "now": now})

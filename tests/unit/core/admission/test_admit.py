@@ -285,3 +285,8 @@ def test_messages_of_unknown_names_list_the_known_ones():
         with pytest.raises(Refused) as caught:
             admitted(**fields)
         assert known in caught.value.message
+
+
+def test_an_unknown_partition_is_answered_with_the_queue_of_that_name():
+    with pytest.raises(Refused, match=r"unknown partition 'only-gpu'.*write queue 'root\.only-gpu' \(-q\)$"):
+        admitted(partition="only-gpu")

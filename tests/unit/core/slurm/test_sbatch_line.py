@@ -68,8 +68,11 @@ def test_what_sbatch_does_not_know_is_refused(line, why):
 
 def test_what_stands_behind_an_unknown_option_is_read():
     unknown = []
-    found = read_options(
-        ["--no-such", "5", "6", "-H", "-z", "x", "-t", "7"], KNOWN, lambda error: unknown.append(str(error))
-    )
+    words = ["--no-such", "5", "6", "-H", "-z", "x", "--tim", "5", "-t", "7"]
+    found = read_options(words, KNOWN, lambda error: unknown.append(str(error)))
     assert list(found) == [Given("hold", None), Given("time", "7")]
-    assert unknown == ["sbatch has no option --no-such", "sbatch has no option -z"]
+    assert unknown == [
+        "sbatch has no option --no-such",
+        "sbatch has no option -z",
+        "--tim may mean --time, --time-min",
+    ]

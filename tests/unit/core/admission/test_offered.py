@@ -1,0 +1,58 @@
+"""Warnings about jobs that no known node could run."""
+
+import pytest
+
+from rankd.core.admission.offered import Offered
+from rankd.core.placement.request import Shape
+
+
+@pytest.fixture
+def offered():
+    found = Offered()
+    for number in (1, 2):
+        found.learn(f"n{number}", "default", {"vcore": 4000 * number, "memory": 2**30})
+    found.learn("g1", "gpu", {"vcore": 8000, "gpu": 2, "gpu:a100": 2})
+    return found
+
+
+def shape(partition="default", constraints=None, nodes=1, **resources):
+    return Shape(
+        partition=partition, nodes=nodes, min_nodes=nodes, resources=resources or {"vcore": 1000},
+        constraints=constraints,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (shape(vcore=9000), "asks for vcore 9 on a node, and no node in partition 'default' offers more than 8;"),
+        (shape(memory=2**31), "no node in partition 'default' offers more than 1073741824;"),
+        (shape(gpu=1), "no node in partition 'default' offers more than 0;"),
+        (shape("gpu", vcore=1000, **{"gpu:a100": 3}), "no node in partition 'gpu' offers more than 2;"),
+        (shape(constraints="rankd/node in (nowhere)"), "there is no node 'nowhere' in partition 'default';"),
+        (shape(constraints="a=b,rankd/node in (n1,g1)", nodes=2), "there is no node 'g1' in partition 'default';"),
+        (shape(nodes=3), "partition 'default' has 2 nodes, and the job needs 3;"),
+    ],
+)
+def test_a_job_that_no_node_could_run_is_doubted(offered, asked, said):
+    assert said in offered.doubt(asked)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        shape(vcore=8000, memory=2**30), shape(nodes=2), shape("gpu", gpu=2), shape(constraints="rankd/node in (n1)"),
+        shape(constraints="rankd/node in (n1,nowhere)"), shape(constraints="rankd/node notin (n1,n2)"),
+        shape("empty", vcore=9000),
+    ],
+)  # fmt: skip
+def test_a_job_that_might_run_is_not(offered, asked):
+    assert offered.doubt(asked) is None
+
+
+def test_what_a_node_offered_before_still_counts_and_a_node_that_moves_counts_once(offered):
+    offered.learn("n2", "default", {"vcore": 1000})
+    assert offered.doubt(shape(vcore=8000)) is None
+    offered.learn("n2", "gpu", {"vcore": 1000})
+    assert "has 1 node, and the job needs 2" in offered.doubt(shape(nodes=2))
+    assert offered.doubt(shape("gpu", nodes=2)) is None
