@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import signal
 from pathlib import Path
 
@@ -179,10 +180,11 @@ def test_a_bad_configuration_is_refused_with_every_problem(machine, tmp_path):
 
 
 async def test_cancel_hold_and_release_by_their_owner_only(machine):
+    endless_s = f"600.{os.getpid()}"  # no other run of this test
     machine.start("--name", "here")
     async with connected(machine.up["nats"], machine.services) as client:
         [held] = await client.submit("alice", {"command": ["true"], "held": True})
-        [endless] = await client.submit("alice", {"command": ["sleep", "600"]})
+        [endless] = await client.submit("alice", {"command": ["sleep", endless_s]})
         refused = await client.ask("rankd.v1.user.bob.job.cancel", {"id": endless})
         assert refused["code"] == "not_owner"
         unknown = await client.ask("rankd.v1.user.bob.job.cancel", {"id": 999})
@@ -193,7 +195,9 @@ async def test_cancel_hold_and_release_by_their_owner_only(machine):
         assert (await client.until_ended(2))[endless] == "cancelled"
     [last] = machine.rows("SELECT actor FROM job_event WHERE job_id = ? ORDER BY id DESC LIMIT 1", endless)
     assert last == {"actor": "root"}
-    assert not [path for path in Path("/proc").iterdir() if path.name.isdigit() and _runs(path.name, "sleep\x00600")]
+    assert not [
+        path for path in Path("/proc").iterdir() if path.name.isdigit() and _runs(path.name, f"sleep\0{endless_s}")
+    ]
 
 
 def _runs(pid: str, command: str) -> bool:

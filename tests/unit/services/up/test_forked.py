@@ -32,7 +32,7 @@ def test_its_status_is_as_of_popen(spawned, script, status):
 
 
 def test_a_wait_that_is_too_short_says_so_and_ends_nothing(spawned):
-    process = spawned("exec sleep 600")
+    process = spawned("exec sleep 3600")
     with pytest.raises(subprocess.TimeoutExpired):
         process.wait(0)
     assert process.poll() is None
