@@ -1,7 +1,8 @@
 """The jobs that depend on others, directly or through others: ``rankd cancel --descendants``.
 
 Only jobs that still wait are found: pending ones, by ``job_waits``. One recursive statement follows all of them:
-3.8 s for a chain of 100,000, on 2 busy cores (load average 25). Only between arrays by index, it is run again for each array on the way.
+3.8 s for a chain of 100,000, on 2 busy cores (load average 25). Only between arrays by index, it is run again for each
+array on the way.
 """
 
 from __future__ import annotations
