@@ -56,3 +56,18 @@ def _narrow(path: Path) -> None:
     mode = path.lstat().st_mode
     if not stat.S_ISLNK(mode) and mode & OTHERS:
         path.chmod(stat.S_IMODE(mode) & ~OTHERS)
+
+
+def check_text(directory: Path) -> None:
+    """Check that the directory's name is UTF-8, as ``up.json``, the broker's configuration and the records are.
+
+    Raises:
+        Refused: ``bad_path``: the name is not UTF-8.
+    """
+    try:
+        str(directory).encode()
+    except UnicodeEncodeError:
+        shown = os.fsencode(directory)
+        raise Refused(
+            "bad_path", f"the name of the directory {shown!r} is not UTF-8; use another with --dir", "dir"
+        ) from None

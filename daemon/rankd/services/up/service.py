@@ -26,7 +26,7 @@ from rankd.bus.health import ask_health
 from rankd.bus.outage import Spell
 from rankd.config.configuration import load_configuration
 from rankd.core.admission.node_check import check_node_name
-from rankd.core.errors import Refused, Unavailable, usable
+from rankd.core.errors import Unavailable, usable
 from rankd.core.model.setting import Settings
 from rankd.identity.credentials import SERVICES_CREDENTIALS, source_of
 from rankd.services.keeper.orphan import end_kept
@@ -48,7 +48,7 @@ from rankd.services.up.command import (
 from rankd.services.up.interface import Tell, Told, Up
 from rankd.services.up.notification_watch import NotificationWatch
 from rankd.services.up.nursery import Nursery
-from rankd.services.up.private_directory import make_private
+from rankd.services.up.private_directory import check_text, make_private
 from rankd.services.up.space import check_space, stream_bytes
 from rankd.services.up.trust import establish
 from rankd.store.engine.lock import acquire_or_fail
@@ -84,7 +84,7 @@ async def run(options: UpOptions, told: Told, tell: Tell, nursery: Nursery | Non
         Refused: ``bad_path``, ``bad_name``, ``bad_listen``: directory, name or address can't be used.
     """
     settings = load_configuration(options.config).settings
-    _check_text(options.directory.absolute())
+    check_text(options.directory.absolute())
     if options.local_agent:
         check_node_name(options.agent_name)
     umask = os.umask(PRIVATE)
@@ -99,21 +99,6 @@ async def run(options: UpOptions, told: Told, tell: Tell, nursery: Nursery | Non
     finally:
         lock.close()
         os.umask(umask)
-
-
-def _check_text(directory: Path) -> None:
-    """Check that the directory's name is UTF-8, as ``up.json``, the broker's configuration and the records are.
-
-    Raises:
-        Refused: ``bad_path``: the name is not UTF-8.
-    """
-    try:
-        str(directory).encode()
-    except UnicodeEncodeError:
-        shown = os.fsencode(directory)
-        raise Refused(
-            "bad_path", f"the name of the directory {shown!r} is not UTF-8; use another with --dir", "dir"
-        ) from None
 
 
 class _Machine:
