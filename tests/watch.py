@@ -13,6 +13,9 @@ from pathlib import Path
 PATIENCE_S = float(os.environ.get("RANKD_TEST_PATIENCE_S", "300"))
 """How long a test waits for what must come. A busy machine takes its time; that is not a fault."""
 
+SLOWNESS = float(os.environ.get("RANKD_TEST_SLOWNESS", "1"))
+"""How much longer a program takes to start here than on an ordinary machine: 10 where the processor is emulated."""
+
 IN_CLOSE_WRITE, IN_MOVED_TO, IN_CREATE, IN_DELETE = 0x8, 0x80, 0x100, 0x200
 ALL_CHANGES = IN_CLOSE_WRITE | IN_MOVED_TO | IN_CREATE | IN_DELETE
 _libc = ctypes.CDLL(None, use_errno=True)

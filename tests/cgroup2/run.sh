@@ -58,6 +58,7 @@ boot() {
 
 accelerator="-enable-kvm -cpu host"
 why=
+slow=
 if [ "${RANKD_CGROUP2_ACCEL:-}" = tcg ]; then
     why="RANKD_CGROUP2_ACCEL is tcg"
 elif ! [ -w /dev/kvm ]; then
@@ -78,8 +79,9 @@ fi
 if [ -n "$why" ]; then
     echo "== $why: the processor is emulated, which takes ten times as long"
     accelerator="-accel tcg,thread=multi -cpu max"
+    slow=slow
 fi
 
 echo "== booting $(basename "$kernel") with control groups of version 2"
-boot "$accelerator" "" | tee "$cache/last.log"
+boot "$accelerator" "$slow" | tee "$cache/last.log"
 grep -q '^== cgroup2: all passed' "$cache/last.log"

@@ -11,6 +11,7 @@ from rankd.core.model.device import DeviceState
 from rankd.core.model.device_report import DeviceNote, DeviceUse
 from rankd.core.model.report import Report
 from rankd.core.model.setting import DeviceSettings
+from rankd.store.look.accounting import accounting
 from rankd.store.look.device_list import devices
 from rankd.store.look.why import why
 from rankd.store.record.all_nodes import all_nodes
@@ -19,6 +20,7 @@ from rankd.store.record.device_fault import noted_at_registration, notes_of
 from rankd.store.record.device_note import note_devices, resume_device
 from rankd.store.record.device_use import add_uses
 from rankd.store.record.idle_job import end_idle, idle_times, with_cause
+from rankd.wire.message import AccountingFilter
 
 RULE = DeviceSettings(idle_notify_s=3600, idle_cancel_s=7200)
 TAKEN = DeviceNote(id="g0", state=DeviceState.TAKEN, by="4711 bob")
@@ -119,6 +121,8 @@ async def test_uses_of_reports_are_added_up(store):
     assert await store.write(add_uses, "n1", [use(allocation, peak_bytes=2, recent=0.1, samples=4)], NOW + 60) == []
     [row] = await store.rows("job_device")
     assert (row["mean_utilisation"], row["recent_utilisation"], row["peak_memory"]) == (0.6, 0.1, 5)
+    shown = await store.look(accounting, AccountingFilter())
+    assert [(row["gpu_utilisation"], row["gpu_memory"]) for row in shown] == [(0.6, 5), (None, None)]
     assert (row["idle_s"], row["measured_at"]) == (None, NOW + 60)
 
 

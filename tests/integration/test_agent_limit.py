@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from integration.test_agent import keeper_of, stage, start_of
 from msgspec.structs import replace
-from watch import alive, appears, gone
+from watch import SLOWNESS, alive, appears, gone
 
 from rankd.services.keeper.cgroup import ControlGroups
 from rankd.services.keeper.cgroup_file import removed
@@ -90,7 +90,7 @@ async def test_a_time_limit_ends_what_has_left_the_session(broker, tmp_path):
     script = f'setsid sh -c \'trap "echo term > {tmp_path}/term" TERM; echo $$ > {tmp_path}/pid; '
     script += "while :; do sleep 0.05; done' & sleep 1000"
     async with stage(broker, tmp_path) as intake:
-        await intake.order(starts=[start(1, "sh", "-c", script, resources={}, time_limit_s=5)])
+        await intake.order(starts=[start(1, "sh", "-c", script, resources={}, time_limit_s=5 * SLOWNESS)])
         pid = int(await appears(tmp_path / "pid"))
         assert (await intake.ended(1)).cause == "timeout"
         assert not alive(pid)

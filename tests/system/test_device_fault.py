@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from integration.nvml import Card, needs_compiler
+from integration.nvml import GIB, Card, needs_compiler
 from integration.nvml import Machine as StandIn
 from system.client import connected
 from watch import appears
@@ -21,7 +21,9 @@ ADDRESSES = ("00000000:3B:00.0", "00000000:5E:00.0")
 def cards(*pids: int) -> list[Card]:
     """Two cards; these processes compute on the second one."""
     own = [(), pids]
-    return [Card(f"GPU-{n}", minor=n, address=address, pids=own[n]) for n, address in enumerate(ADDRESSES)]
+    return [
+        Card(f"GPU-{n}", minor=n, address=address, pids=own[n], used=2 * GIB) for n, address in enumerate(ADDRESSES)
+    ]
 
 
 @pytest.fixture
@@ -64,6 +66,9 @@ async def test_a_card_with_an_error_is_kept_by_its_job_and_given_to_no_other_unt
         await client.until_ended(3)
     assert set(client.ended.values()) == {"completed"}
     assert states(machine) == {"GPU-0": "ok", "GPU-1": "ok"}
+    used = machine.rankd("acct", "--admin", "-H", "-P", "-o", "JobID,GPUs,MaxGPUMem").splitlines()
+    assert used[0] == f"{holder}|1|2048M"
+    assert [line.rpartition("|")[0] for line in used[1:]] == [f"{waits}|2", f"{other}|1"]
 
 
 async def test_a_card_that_a_process_without_a_job_uses_is_not_given_to_jobs(machine, stand_in):

@@ -145,6 +145,8 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True):
 class AccountingRow(msgspec.Struct, frozen=True, kw_only=True):
     """What a job used in its last run, and when. ``gpus``: how many devices of each model it had.
 
+    ``gpu_utilisation``: the mean of its devices since the start, 0 to 1. ``gpu_memory``: the most bytes in use on one.
+
     Tasks of an array that have no records are one row, with the id of the array in ``id`` and ``array_job``:
     ``array_task`` is the index of a single one, ``array`` has those of several.
     """
@@ -179,6 +181,8 @@ class AccountingRow(msgspec.Struct, frozen=True, kw_only=True):
     array_task: int | None
     cancelled_by: str | None = None
     gpus: dict[str, int] = {}
+    gpu_utilisation: float | None = None
+    gpu_memory: int | None = None
 
 
 class JobsBehind(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -131,6 +131,8 @@ def _of_its_use(known_until: Known) -> list[Field]:
             lambda row: _measured(row["max_rss_bytes"] and row["max_rss_bytes"] / 1024, "{:.0f}K"),
             numeric=True,
         ),
+        Field("GPUUtil", _of("gpu_utilisation"), _gpu_utilisation, numeric=True),
+        Field("MaxGPUMem", _of("gpu_memory"), _gpu_memory, numeric=True),
         Field("Measured", _of("measured"), lambda row: row.get("measured") or ""),
         column_of("requeues", "Restarts", numeric=True),
         column_of("comment", "Comment"),
@@ -178,6 +180,17 @@ def _instant(header: str, name: str) -> Field:
 
 def _measured(value: float | None, form: str) -> str:
     return "" if value is None else form.format(value)
+
+
+def _gpu_utilisation(row: Row) -> str:
+    """The mean of all GPUs since the start, in percent."""
+    value = row.get("gpu_utilisation")
+    return _measured(value and 100 * value, "{:.0f}%")
+
+
+def _gpu_memory(row: Row) -> str:
+    value = row.get("gpu_memory")
+    return _measured(value and value / 2**20, "{:.0f}M")
 
 
 def _node_count(row: Row) -> int:

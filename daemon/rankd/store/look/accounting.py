@@ -32,6 +32,10 @@ _COLUMNS = """
 _ARRAYS = f"""
 SELECT a.job_id, j."array" AS pending, a.cancelled FROM arrays a JOIN jobs j ON j.id = a.job_id
 WHERE a.job_id {IN_LIST}"""
+_GPU_USES = f"""
+SELECT job, avg(mean_utilisation) AS gpu_utilisation, max(peak_memory) AS gpu_memory
+FROM job_device WHERE job {IN_LIST} GROUP BY job, allocation ORDER BY allocation"""
+_NOT_USED = {"gpu_utilisation": None, "gpu_memory": None}
 _STATES = f"(state {IN_LIST} OR id IN (SELECT job_id FROM arrays WHERE cancelled IS NOT NULL))"
 """Arrays in any state, if tasks of them were cancelled without records."""
 
@@ -93,6 +97,7 @@ def accounting_of(connection: Reader, ids: Sequence[int], wanted: AccountingFilt
     """
     sql = f"SELECT {_COLUMNS} FROM job WHERE id {IN_LIST} ORDER BY id"
     rows = fetch(connection, sql, [json.dumps(ids)])
+    uses = {row.pop("job"): row for row in fetch(connection, _GPU_USES, [json.dumps(ids)])}  # those of the last run
     by = who_cancelled(connection, [row["id"] for row in rows if row["state"] == "cancelled"])
     arrays = {row["job_id"]: row for row in fetch(connection, _ARRAYS, [json.dumps(ids)])}
     models = _models_of(connection, ids)
@@ -101,6 +106,7 @@ def accounting_of(connection: Reader, ids: Sequence[int], wanted: AccountingFilt
     for row in rows:
         row["gpus"] = models.get(row["id"], {})
         row["cancelled_by"] = by.get(row["id"])
+        row.update(uses.get(row["id"], _NOT_USED))
         sets = arrays.get(row["id"])
         if row["id"] not in named:
             found.append(row)
