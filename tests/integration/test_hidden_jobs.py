@@ -106,7 +106,7 @@ async def test_no_task_of_a_hidden_array_can_be_told_from_another(stage, tmp_pat
         named = (await stage.do(verb, {"ids": ["3_[0-20]"], **more, **dry}, "bob")).body
         assert named["done"] == []
         assert [(one["id"], one["code"]) for one in named["failed"]] == [(f"3_{no}", "not_owner") for no in range(21)]
-        assert len({one["message"] for one in named["failed"]}) == 1
+        assert len({one["message"].replace(one["id"], "NAME") for one in named["failed"]}) == 1
         single = (await stage.do(verb, {"ids": ["1_5"], **more, **dry}, "bob")).body
         assert [(one["id"], one["code"]) for one in single["failed"]] == [("1_5", "not_owner")]
     assert stage.states()[3] == "pending"
