@@ -74,7 +74,7 @@ def test_an_address_that_is_not_of_this_machine_is_refused_at_once(machine):
     assert "can't listen on 192.0.2.1: Cannot assign requested address" in said
     said = machine.rankd_fails("up", "--nats", "nats://x:1", "--listen", SECOND, status=2)
     assert "--listen is for the embedded broker" in said
-    said = machine.rankd_fails("up", "--resources", "vcore=many", status=1)
+    said = machine.rankd_fails("up", "--resources", "vcore=many", status=2)
     assert "many" in said
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from rankd.cli.common.amount import gpus_of, shown_bytes, shown_gpus, shown_gres, times
 from rankd.cli.common.duration import shown_duration, shown_time
@@ -148,22 +148,29 @@ def shown_nodes(row: Row) -> list[str]:
     return given if isinstance(given, list) else unfold(given) if given else []
 
 
-def fields(known: Known) -> dict[str, Field]:
-    """The columns by squeue's letters. Run times count up to the last time for which the state is known."""
+class _Times(NamedTuple):
+    """Run times of jobs. They count up to the last time for which the state is known."""
 
-    def run_time(row: Row) -> float:
+    known: Known
+
+    def run(self, row: Row) -> float:
         if not row["started_at"] or row["state"] == "pending":  # of an array, it is the start of its first task
             return 0.0
-        until: float = row["ended_at"] or known.of(shown_nodes(row))
+        until: float = row["ended_at"] or self.known.of(shown_nodes(row))
         started: float = row["started_at"]
         return max(until - started, 0.0)
 
-    def time_left(row: Row) -> float | None:
-        return None if row["time_limit_s"] is None else max(row["time_limit_s"] - run_time(row), 0.0)
+    def left(self, row: Row) -> float | None:
+        return None if row["time_limit_s"] is None else max(row["time_limit_s"] - self.run(row), 0.0)
 
-    def place(row: Row) -> str:
-        return f"({_waiting_for(row)})" if row["state"] == "pending" else fold(shown_nodes(row))
 
+def _place(row: Row) -> str:
+    return f"({_waiting_for(row)})" if row["state"] == "pending" else fold(shown_nodes(row))
+
+
+def fields(known: Known) -> dict[str, Field]:
+    """The columns by squeue's letters."""
+    times = _Times(known)
     return {
         "i": Field("JOBID", _by("id"), _name, numeric=True),
         "A": column_of("id", "ID", numeric=True),
@@ -175,11 +182,11 @@ def fields(known: Known) -> dict[str, Field]:
         "a": column_of("account", "ACCOUNT"),
         "t": Field("ST", lambda row: row["state"], lambda row: SHORT_STATES[row["state"]]),
         "T": Field("STATE", lambda row: row["state"], lambda row: row["state"].upper()),
-        "M": Field("TIME", run_time, lambda row: shown_duration(run_time(row)), numeric=True),
+        "M": Field("TIME", times.run, lambda row: shown_duration(times.run(row)), numeric=True),
         "l": Field("TIME_LIMIT", _by("time_limit_s"), lambda row: shown_duration(row["time_limit_s"]), numeric=True),
         "D": column_of("nodes", "NODES", numeric=True),
         "C": Field("CPUS", _by("cores"), lambda row: f"{row['cores']:g}", numeric=True),
-        "R": Field("NODELIST(REASON)", place),
+        "R": Field("NODELIST(REASON)", _place),
         "N": Field("NODELIST", lambda row: fold(shown_nodes(row))),
         "r": column_of("reason", "REASON"),
         "Q": column_of("priority", "PRIORITY", numeric=True),
@@ -187,7 +194,7 @@ def fields(known: Known) -> dict[str, Field]:
         "K": column_of("array_task", "ARRAY_TASK_ID", numeric=True, none="N/A"),
         "b": Field("TRES_PER_NODE", lambda row: shown_gres(row["resources"]) or "N/A"),
         "m": Field("MIN_MEMORY", lambda row: shown_bytes(row["resources"].get("memory") or 0), numeric=True),
-        "L": Field("TIME_LEFT", time_left, lambda row: shown_duration(time_left(row)), numeric=True),
+        "L": Field("TIME_LEFT", times.left, lambda row: shown_duration(times.left(row)), numeric=True),
         "E": Field("DEPENDENCY", lambda row: ",".join(map(_dependency, row.get("depends_on") or ())) or "(null)"),
         "y": column_of("urgency", "URGENCY", numeric=True),
         "q": column_of("qos", "QOS"),

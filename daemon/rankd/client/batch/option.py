@@ -46,6 +46,12 @@ def _add_belonging(parser: argparse.ArgumentParser) -> None:
 
 def _add_size(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("what it needs")
+    _add_nodes_and_cores(group)
+    _add_gpus(group)
+    _add_places(group)
+
+
+def _add_nodes_and_cores(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "-N",
         "--nodes",
@@ -70,6 +76,9 @@ def _add_size(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--mem-per-cpu", metavar="SIZE", help="memory per core, in the same form")
     group.add_argument("--mem-per-gpu", metavar="SIZE", help="memory per GPU, in the same form")
+
+
+def _add_gpus(group: argparse._ArgumentGroup) -> None:
     group.add_argument("-G", "--gpus", metavar="N", help="GPUs of the whole job: 2, or of a model: a100:2")
     group.add_argument("--gpus-per-node", metavar="N", help="GPUs per node, in the same form")
     group.add_argument("--gpus-per-task", metavar="N", help="GPUs per task, in the same form")
@@ -77,6 +86,9 @@ def _add_size(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--gres", metavar="NAME:N,...", help="resources per node, such as gpu:2, gpu:a100:2, licence:2; without :N, one"
     )
+
+
+def _add_places(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "-C",
         "--constraint",
@@ -124,6 +136,11 @@ def _add_conditions(parser: argparse.ArgumentParser) -> None:
 
 def _add_running(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("how it runs")
+    _add_files(group)
+    _add_environment(group)
+
+
+def _add_files(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "-D",
         "--chdir",
@@ -151,6 +168,9 @@ def _add_running(parser: argparse.ArgumentParser) -> None:
         choices=("truncate", "append"),
         help="whether the output files are emptied when the job starts, or kept and extended (default: truncate)",
     )
+
+
+def _add_environment(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--export",
         metavar="LIST",
