@@ -81,6 +81,7 @@ def _check_directory(directory: Path) -> tuple[list[Problem], list[Problem], str
     from rankd.config.checked import load_checked
     from rankd.config.configuration import group_lists
     from rankd.config.named_group import missing_groups
+    from rankd.config.other_writer import other_writers
 
     try:
         configuration = load_checked(directory)
@@ -88,7 +89,7 @@ def _check_directory(directory: Path) -> tuple[list[Problem], list[Problem], str
         return error.problems, [], ""
     missing = missing_groups(group_lists(configuration), configuration.group_names, _has_group)
     of_prices, costs = _of_prices(configuration.settings.priority.fairshare.billing)
-    return [], [*configuration.warnings, *missing, *of_prices], costs
+    return [], [*configuration.warnings, *missing, *of_prices, *other_writers(directory)], costs
 
 
 def _of_prices(billing: Mapping[str, float]) -> tuple[list[Problem], str]:

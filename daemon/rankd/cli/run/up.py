@@ -138,6 +138,7 @@ def run(arguments: argparse.Namespace) -> int:
     from rankd.cli.main import main
     from rankd.cli.run.nursery import begin
     from rankd.cli.services.process import serve
+    from rankd.config.other_writer import other_writers
     from rankd.core.model.quantity import parse_resources
     from rankd.services.up import service as up
     from rankd.services.up.interface import Told
@@ -149,6 +150,8 @@ def run(arguments: argparse.Namespace) -> int:
     options = _options(arguments)
     where = printable(f"{arguments.dir.absolute()}, configuration {options.config}")
     print(f"rankd up: starting in {where}", flush=True)
+    for problem in other_writers(options.config):
+        print(f"rankd up: warning: {printable(str(problem))}", file=sys.stderr)
     nursery = begin()
     if isinstance(nursery, list):
         return main(nursery)

@@ -16,12 +16,15 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+
 from rankd.bus.endpoint import Reply, Verb
 from rankd.bus.liveness import IDLE_S, Loops
 from rankd.config.change import Change
 from rankd.config.checked import read_checked
 from rankd.config.configuration import Configuration, read_files
 from rankd.config.difference import differences
+from rankd.config.other_writer import other_writers
 from rankd.core.admission.submitter import Submitter
 from rankd.core.errors import ConfigurationError, Problem, RankdError, Refused
 from rankd.services.runtime.clock import Clock
@@ -82,7 +85,11 @@ def read_directory(directory: Path, *, workers: bool = True) -> Found:
         ConfigurationError: the files can't be used; it lists every problem.
     """
     texts, unreadable = read_files(directory)
-    return Found(texts, read_checked(_name(directory), texts, unreadable, workers=workers))
+    configuration = read_checked(_name(directory), texts, unreadable, workers=workers)
+    writers = other_writers(directory)
+    for problem in writers:
+        log.warning("%s", problem)
+    return Found(texts, msgspec.structs.replace(configuration, warnings=(*configuration.warnings, *writers)))
 
 
 def _name(directory: Path) -> str:
