@@ -12,6 +12,7 @@ from aiosmtpd.smtp import SMTP
 from certificates import Authority
 from integration.intake_stage import Stage, allocate, joined, report, send
 from integration.stage import connected, ready, running, write_config
+from listening import a_server
 from watch import PATIENCE_S
 
 from rankd.bus.connection import Bus
@@ -54,12 +55,12 @@ class Hook:
         return f"https://localhost:{self.port}/hook?a=b"
 
     async def __aenter__(self):
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port, ssl=self._context)
-        self.port = self._server.sockets[0].getsockname()[1]
+        self._server = a_server(self._serve, self.port, ssl=self._context)
+        self.port = await self._server.__aenter__()
         return self
 
-    async def __aexit__(self, *_):
-        self._server.close()
+    async def __aexit__(self, *reason):
+        await self._server.__aexit__(*reason)
 
     async def _serve(self, reader, writer):
         try:

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 
 import nats.errors
 import pytest
+from listening import a_server as serving
 from watch import PATIENCE_S
 
 from rankd.bus.client import PatientClient
@@ -60,12 +61,9 @@ async def a_server(commands):
             if word == "PING":
                 handshaken = True
                 writer.write(b"PONG\r\n")
-        writer.close()
 
-    server = await asyncio.start_server(serve, "127.0.0.1")
-    async with server:
-        host, port = server.sockets[0].getsockname()
-        yield f"nats://{host}:{port}"
+    async with serving(serve) as port:
+        yield f"nats://127.0.0.1:{port}"
 
 
 async def test_a_flush_follows_the_commands_before_it():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import email
 import hashlib
 import hmac
@@ -14,6 +13,7 @@ import pytest
 from certificates import Authority
 from integration.notify_stage import BUSY, OK, Hook, Mailbox, a_mail_server, a_site, for_hook
 from integration.stage import true_in_time
+from listening import a_server
 
 from rankd.core.notification.pace import Pauses
 from rankd.services.notifier.lane_load import IN_LANE
@@ -252,16 +252,14 @@ async def test_a_mail_server_with_tls_gets_the_password_and_no_log_does(broker, 
 
 
 async def test_a_mail_server_that_hangs_is_given_up_in_time(broker, tmp_path):
-    async def hang(reader, writer):
+    async def hang(reader, _writer):
         await reader.read()
-        writer.close()
 
-    server = await asyncio.start_server(hang, "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
-    settings = {"allow": ["mailto:*@example.org"], "smtp": f"smtp://127.0.0.1:{port}", "time_limit_s": 0.2}
-    async with server, a_site(broker, tmp_path, **settings) as stage, stage.notifier(broker):
-        await stage.ends(notify={"on": ["end"], "to": ["mailto:alice@example.org"]})
-        await true_in_time(lambda: stage.rows("SELECT attempts FROM notifications") >= [(2,)])
+    async with a_server(hang) as port:
+        settings = {"allow": ["mailto:*@example.org"], "smtp": f"smtp://127.0.0.1:{port}", "time_limit_s": 0.2}
+        async with a_site(broker, tmp_path, **settings) as stage, stage.notifier(broker):
+            await stage.ends(notify={"on": ["end"], "to": ["mailto:alice@example.org"]})
+            await true_in_time(lambda: stage.rows("SELECT attempts FROM notifications") >= [(2,)])
 
 
 async def test_a_site_that_allows_nothing_refuses(broker, tmp_path):

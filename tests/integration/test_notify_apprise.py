@@ -12,6 +12,7 @@ import builder
 import pytest
 from integration.notify_stage import OK, Request, a_site
 from integration.stage import true_in_time
+from listening import a_server
 from watch import PATIENCE_S
 
 from rankd.core.notification.pace import Pauses
@@ -31,12 +32,12 @@ class Plain:
         self._answer = answer
 
     async def __aenter__(self):
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
-        self.port = self._server.sockets[0].getsockname()[1]
+        self._server = a_server(self._serve)
+        self.port = await self._server.__aenter__()
         return self
 
-    async def __aexit__(self, *_):
-        self._server.close()
+    async def __aexit__(self, *reason):
+        await self._server.__aexit__(*reason)
 
     async def _serve(self, reader, writer):
         line, *fields = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")

@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 import pytest
 from certificates import Authority
 from integration.conftest import Broker
+from listening import a_server
 from watch import PATIENCE_S
 
 from rankd.bus.connection import Bus
@@ -139,9 +140,8 @@ async def a_plain_server(received):
         served.set()
 
     served = asyncio.Event()
-    server = await asyncio.start_server(serve, "127.0.0.1")
-    async with server:
-        yield server.sockets[0].getsockname()[1]
+    async with a_server(serve) as port:
+        yield port
         async with asyncio.timeout(PATIENCE_S):
             await served.wait()
 
