@@ -46,7 +46,7 @@ def test_the_number_of_tasks_is_in_the_answer(machine):
         answer = json.loads(machine.rankd("submit", "--json", "-H", "-a", listed, "--", "true"))
         assert answer["tasks"] == number
         machine.rankd("cancel", str(answer["id"]))
-    assert "has the step 0" in machine.rankd_fails("submit", "-a", "1-3:0", "--", "true")
+    assert "has the step 0" in machine.rankd_fails("submit", "-a", "1-3:0", "--", "true", status=2)
 
 
 def test_each_task_has_its_variables_and_its_output_file(machine):

@@ -80,7 +80,7 @@ def test_lists_of_indices(machine, sbatch, listed, pending, limit):
 )
 def test_lists_that_are_wrong_are_refused(machine, tmp_path, listed):
     (tmp_path / "job.sh").write_text("#!/bin/sh\n")
-    told = machine.rankd_fails("submit", f"--array={listed}", str(tmp_path / "job.sh"))
+    told = machine.rankd_fails("submit", f"--array={listed}", str(tmp_path / "job.sh"), status=2)
     assert "write 0-99, 1,3,7-9 or 0-99:2" in told or "from 1 on" in told or "named twice" in told
 
 
@@ -237,7 +237,7 @@ def test_accounting_lists_the_tasks(machine, sbatch):
     ended(machine, array)
     lines = machine.rankd("acct", str(array), "-H", "-P", "-o", "JobID,State,ExitCode").splitlines()
     assert lines == [
-        f"{array}|FAILED|0:0",
+        f"{array}|FAILED|1:0",
         f"{array}_1|COMPLETED|0:0",
         f"{array}_2|FAILED|1:0",
         f"{array}_3|COMPLETED|0:0",
