@@ -60,7 +60,7 @@ def gpus_of(amounts: Mapping[str, Any]) -> float:
 
 
 def times(amounts: Mapping[str, Any], nodes: int) -> dict[str, Any]:
-    """The amounts of so many nodes. None stands for a value that is hidden.
+    """The amounts of this number of nodes. None stands for a value that is hidden.
 
     >>> times({"gpu": 2, "memory": None}, 3)
     {'gpu': 6}

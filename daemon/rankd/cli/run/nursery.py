@@ -39,8 +39,9 @@ _PR_SET_PDEATHSIG = 1
 def begin(modules: Sequence[str] = MODULES) -> Nursery | list[str] | None:
     """Fork the nursery, and return in ``up`` and in each process that the nursery forks.
 
-    In ``up``: the nursery, or None if there is none. In a forked process: the arguments of ``rankd`` that it becomes.
-    Where the current directory is a place of modules for ``up`` (PYTHONPATH), there is none: it is none for services.
+    In ``up`` it returns the nursery, or None if services have to be executed. In a forked process it returns the
+    arguments of ``rankd`` that the process has to run with. Services are executed if PYTHONPATH names the current
+    directory: ``up`` may have imported modules from there, and services must not.
     """
     if python_environment(os.environ) != dict(os.environ):
         return None

@@ -90,7 +90,7 @@ class Nursery:
             with _adopting():
                 self._ask(theirs, log_descriptor)
                 child = Forked(_pid(ours))
-            with suppress(OSError):  # it has ended already, and whoever waits for it will notice
+            with suppress(OSError):  # it has ended already, and its waiter will notice
                 ours.sendall(encode(plan))
             return child
 

@@ -41,7 +41,7 @@ def test_one_that_is_wide_is_narrowed_with_all_that_is_in_it_but_the_output_of_j
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory to another user")
 def test_root_uses_no_directory_that_another_user_has_made_or_could_replace(tmp_path):
-    """Whoever owns it could put secrets of their own in the place of ours."""
+    """Its owner could replace our secrets by other ones."""
     (tmp_path / "theirs").mkdir()
     (tmp_path / "ours").mkdir()
     os.chown(tmp_path / "theirs", USER, USER)
