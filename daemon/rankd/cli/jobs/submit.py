@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from rankd.cli.common.option import add_asker, add_command, add_place
 from rankd.cli.common.place import find
-from rankd.client.batch.fill import Filled, fill, job_or_errors
+from rankd.client.batch.fill import Filled, blamed, fill, job_or_errors
 from rankd.client.batch.option import add_job_options
 from rankd.client.batch.request import Job, submission_variables
 from rankd.client.key import with_keys
@@ -31,8 +31,9 @@ def add_parser(subparsers: Subparsers) -> None:
         "submit",
         run,
         "Submit a job: rankd submit [option ...] SCRIPT [argument ...], or rankd submit [option ...] -- COMMAND"
-        " [argument ...]. Options may also be given by variables (RANKD_SUBMIT_QOS) and by lines #RANKD and #SBATCH at"
-        " the beginning of the script; the command line counts first, then variables, then the script.",
+        " [argument ...]. Options may also be given by variables (RANKD_SUBMIT_QOS, or sbatch's own SBATCH_QOS) and by"
+        " lines #RANKD and #SBATCH at the beginning of the script; the command line counts first, then variables, then"
+        " the script.",
     )
     add_job_options(parser)
     add_place(parser)
@@ -62,7 +63,10 @@ def run(arguments: argparse.Namespace) -> int:
             raise Refused("usage", "--enqueue cannot be combined with --wait or --admin", "enqueue")
         jobs = _without_doubtful(jobs, arguments)
         return enqueue(find(arguments), asker(arguments), jobs, arguments)
-    return deliver(jobs, arguments)
+    try:
+        return deliver(jobs, arguments)
+    except Refused as error:
+        raise blamed(error, arguments.sources) from None
 
 
 def _without_doubtful(jobs: list[Job], arguments: argparse.Namespace) -> list[Job]:
@@ -81,6 +85,7 @@ def jobs_of(arguments: argparse.Namespace) -> list[Job]:
     environment = dict(os.environ)
     script = _script_of(arguments)
     filled = _fill(arguments, script, environment)
+    arguments.sources = filled.where
     if arguments.count < 1:
         raise Refused("usage", f"--count {arguments.count}: submit at least one", "count")
     if arguments.file:

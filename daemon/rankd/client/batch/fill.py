@@ -26,18 +26,25 @@ class Filled(NamedTuple):
 
 
 def fill(arguments: argparse.Namespace, script: Script | None, environment: Mapping[str, str], say: Say) -> Filled:
-    """Fill in what ``arguments`` leaves open, from variables ``RANKD_SUBMIT_…`` and then from the script's lines.
+    """Fill in what ``arguments`` leaves open: from variables ``RANKD_SUBMIT_…``, then ``SBATCH_…``, then the script.
 
     Raises:
         Refused: ``usage``: a variable has a wrong value. ``bad_directive``: the script's lines can't be read at all.
     """
-    if script is None and not any(name.startswith("RANKD_SUBMIT_") for name in environment):
+    if script is None and not any(name.startswith(("RANKD_SUBMIT_", "SBATCH_")) for name in environment):
         return Filled()
-    from rankd.client.batch.layer import ScriptLayers, merged, of_environment, of_script, option_parser
+    from rankd.client.batch.layer import (
+        ScriptLayers,
+        merged,
+        of_environment,
+        of_sbatch_variables,
+        of_script,
+        option_parser,
+    )
     from rankd.client.batch.request import use_scripts_defaults
 
     parser = option_parser()
-    layers = of_environment(environment, parser, say)
+    layers = [*of_sbatch_variables(environment, parser, say), *of_environment(environment, parser, say)]
     ignores = arguments.ignore_unknown or any(layer.values.get("ignore_unknown") for layer in layers)
     found = ScriptLayers([], False, [])
     if script is not None:
@@ -68,7 +75,7 @@ def job_or_errors(
         try:
             job = job_of(arguments, environment, now, script)
         except Refused as error:
-            problems.append(_blamed(error, filled.where))
+            problems.append(blamed(error, filled.where))
             if _without(arguments, error.field):
                 continue
         break
@@ -79,12 +86,15 @@ def job_or_errors(
     raise ExceptionGroup("the job can't be submitted", problems)
 
 
-def _blamed(error: Refused, where: Mapping[str, str]) -> Refused:
+def blamed(error: Refused, where: Mapping[str, str]) -> Refused:
+    """The same error, with the line or the variable that gave the value which it is about, if there is one."""
     if not where:
         return error
-    from rankd.client.batch.layer import blamed
+    from rankd.client.batch.layer import others
 
-    return blamed(error, where)
+    field = error.field or ""
+    place = next((where[name] for name in (field, *others(field)) if name in where), None)
+    return error if place is None else Refused(error.code, f"{place}: {error.message}", error.field, error.status)
 
 
 def _without(arguments: argparse.Namespace, field: str | None) -> bool:

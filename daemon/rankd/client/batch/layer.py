@@ -1,4 +1,6 @@
-"""Options below those of the command line: variables ``RANKD_SUBMIT_…``, then the directives of a script.
+"""Options below those of the command line: variables, then the directives of a script.
+
+Variables ``RANKD_SUBMIT_…`` count before those of sbatch (``SBATCH_…``).
 
 Each source is parsed by the options of ``rankd submit`` themselves. ``#RANKD`` lines count before ``#SBATCH`` lines, so
 that a script can serve both systems. Warnings go to a function ``say``, and errors of lines are collected, so that a
@@ -20,7 +22,7 @@ from rankd.core.submission.directive import Directive, bad_directive, read_direc
 Say = Callable[[str], None]
 """Prints a warning."""
 
-PREFIX = "RANKD_SUBMIT_"
+PREFIX, PREFIX_OF_SBATCH = "RANKD_SUBMIT_", "SBATCH_"
 ON, OFF = frozenset({"1", "yes", "true", "on"}), frozenset({"", "0", "no", "false", "off"})
 
 TOGETHER = (
@@ -90,6 +92,28 @@ def of_environment(environment: Mapping[str, str], parser: argparse.ArgumentPars
             say(f"{cut(name)} has no effect: `rankd submit` takes no {cut(option)} from there")
             continue
         words = _words(option, environment[name], actions)
+        layers.append(Layer(_parsed(parser, words, lambda text, name=name: _usage(f"{name}: {text}")), name))
+    return layers
+
+
+def of_sbatch_variables(environment: Mapping[str, str], parser: argparse.ArgumentParser, say: Say) -> list[Layer]:
+    """The options that sbatch's own variables give, such as ``SBATCH_ACCOUNT``.
+
+    Raises:
+        Refused: ``usage``: a value that the option does not have.
+    """
+    from rankd.core.slurm.sbatch_variable import translate_variable
+
+    layers = []
+    for name in sorted(environment):
+        if not name.startswith(PREFIX_OF_SBATCH):
+            continue
+        try:
+            words, remark = translate_variable(name, environment[name])
+        except ValueError as error:
+            raise _usage(str(error)) from None
+        if remark:
+            say(remark)
         layers.append(Layer(_parsed(parser, words, lambda text, name=name: _usage(f"{name}: {text}")), name))
     return layers
 
@@ -197,7 +221,7 @@ def merged(arguments: argparse.Namespace, layers: Sequence[Layer]) -> Mapping[st
     where: dict[str, str] = {}
     for layer in layers:
         for name in layer.values:
-            for other in _others(name):
+            for other in others(name):
                 found.pop(other, None)
         for name, value in layer.values.items():
             found[name] = [*found.get(name, ()), *value] if isinstance(value, list) else value
@@ -206,22 +230,15 @@ def merged(arguments: argparse.Namespace, layers: Sequence[Layer]) -> Mapping[st
     for name, value in found.items():
         if isinstance(value, list):
             setattr(arguments, name, [*value, *getattr(arguments, name)])
-        elif name not in taken and taken.isdisjoint(_others(name)):
+        elif name not in taken and taken.isdisjoint(others(name)):
             setattr(arguments, name, value)
     return {name: at for name, at in where.items() if name in found and name not in taken}
 
 
-def _others(name: str) -> list[str]:
+def others(name: str) -> list[str]:
+    """The options that say the same as this one in another way."""
     return [other for group in TOGETHER if name in group for other in group if other != name]
 
 
 def _is_open(value: object) -> bool:
     return value is None or value is False or value == []
-
-
-def blamed(error: Refused, where: Mapping[str, str]) -> Refused:
-    """The same error, with the line or the variable that gave the value which it is about."""
-    field = error.field or ""
-    names = [field, *_others(field)]
-    place = next((where[name] for name in names if name in where), None)
-    return error if place is None else Refused(error.code, f"{place}: {error.message}", error.field, error.status)

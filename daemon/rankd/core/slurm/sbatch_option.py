@@ -235,6 +235,9 @@ OPTIONS: Mapping[str, Option] = {
 }
 """All options by their long names."""
 
+WITHOUT_EQUIVALENT = frozenset(one.name for spellings in _MISSING.values() for one in spellings)
+"""The long names of the options that rankd does not have at all."""
+
 SPELLINGS: Mapping[str, Spelling] = {name: option.spelling for name, option in OPTIONS.items()}
 
 

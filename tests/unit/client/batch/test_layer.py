@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 from unit.client.batch.test_script import here, submitted  # noqa: F401 - a fixture
 
-from rankd.cli.main import main
+from rankd.cli.jobs.submit import jobs_of
+from rankd.cli.main import _parser, main
+from rankd.client.batch.fill import blamed
 from rankd.client.batch.option import NOT_BELOW, add_job_options
 from rankd.core.errors import Refused
 
@@ -49,6 +51,43 @@ def test_variables_count_for_commands_too(monkeypatch):
     monkeypatch.setenv("RANKD_SUBMIT_REQUEUE", "0")
     job = submitted("--", "true")
     assert (job["qos"], job["held"], job["requeue"], "exclusive" in job) == ("high", True, False, False)
+
+
+def test_variables_of_sbatch_count_between_the_command_line_and_the_script(monkeypatch):
+    for name, value in {"SBATCH_TIMELIMIT": "20", "SBATCH_JOB_NAME": "sbatchs", "SBATCH_MEM_PER_CPU": "2G"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("SBATCH_QOS", "sbatchs")
+    monkeypatch.setenv("RANKD_SUBMIT_QOS", "ours")
+    job = submitted("-J", "line", "train.sh", text=TEXT)
+    assert (job["name"], job["time_limit_s"], job["qos"], job["queue"]) == ("line", 1200, "ours", "gpu")
+    assert job["resources"] == {"vcore": 4, "memory": 8 * 2**30}, "in place of the script's --mem"
+    monkeypatch.setenv("SBATCH_PARTITION", "long")
+    assert submitted("--", "true")["queue"] == "long"
+
+
+def test_a_variable_of_sbatch_that_cannot_be_honoured_is_named(monkeypatch, capsys):
+    monkeypatch.setenv("SBATCH_RESERVATION", "maintenance")
+    monkeypatch.setenv("SBATCH_HINT", "nomultithread")
+    submitted("--", "true")
+    told = capsys.readouterr().err
+    assert "rankd: SBATCH_RESERVATION has no effect: rankd has no reservations of nodes by name yet" in told
+    assert "rankd: SBATCH_HINT has no effect: " in told
+
+
+@pytest.mark.parametrize(("name", "value"), [("TIMELIMIT", "soon"), ("GRES", "gpu:a100:")])
+def test_a_wrong_value_of_a_variable_of_sbatch_names_it(monkeypatch, name, value):
+    monkeypatch.setenv(f"SBATCH_{name}", value)
+    with pytest.raises(Refused, match=f"SBATCH_{name}"):
+        submitted("--", "true")
+
+
+def test_a_value_that_rankd_refuses_is_named_by_its_variable(monkeypatch):
+    monkeypatch.setenv("SBATCH_ACCOUNT", "fysics")
+    arguments = _parser("submit").parse_args(["submit", "--", "true"])
+    jobs_of(arguments)
+    error = blamed(Refused("unknown_account", "unknown account 'fysics'", "account"), arguments.sources)
+    assert error.message == "SBATCH_ACCOUNT: unknown account 'fysics'"
+    assert blamed(Refused("bad_cwd", "not a path", "cwd"), arguments.sources).message == "not a path"
 
 
 def test_lists_of_all_sources_are_joined(monkeypatch):

@@ -19,7 +19,7 @@ from rankd.core.model.job import JobRequest
 @pytest.fixture(autouse=True)
 def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for name in [name for name in os.environ if name.startswith(("RANKD_", "SLURM_"))]:
+    for name in [name for name in os.environ if name.startswith(("RANKD_", "SLURM_", "SBATCH_"))]:
         monkeypatch.delenv(name)
     return tmp_path
 
