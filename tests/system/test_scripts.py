@@ -93,6 +93,14 @@ def test_a_script_from_standard_input_gets_the_environment_and_no_credentials(si
     assert site.show(number(done.out))["name"] == "stdin"
 
 
+def test_a_wrapped_line_runs_as_a_script_of_sbatch(site):
+    done = site.submit("-W", "--wrap", "echo $HUE $SLURM_JOB_ID; echo late >&2", HUE="red")
+    job = number(done.out)
+    assert f"output goes to {site.here}/slurm-{job}.out" in done.err
+    assert (site.here / f"slurm-{job}.out").read_text() == f"red {job}\nlate\n"
+    assert site.show(job)["name"] == "wrap"
+
+
 def test_a_job_may_extend_its_output_file(site):
     text = "#!/bin/sh\n#SBATCH -W -o kept --open-mode=append\necho again\n"
     for _ in range(2):

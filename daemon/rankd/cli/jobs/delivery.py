@@ -45,7 +45,7 @@ def deliver(jobs: list[Job], arguments: argparse.Namespace) -> int:
         with telling(accepted(outcome)):
             report(outcome, arguments)
             if not (arguments.json or arguments.parsable or arguments.file):
-                say_output(jobs[0], list(outcome.ids.values()), is_wrapped=arguments.wrap is not None)
+                say_output(jobs[0], list(outcome.ids.values()))
         status = 1 if outcome.rejected else 0
         if arguments.wait and outcome.ids:
             return max(status, wait(channel, list(outcome.ids.values()), arguments.retry_for))
@@ -182,22 +182,22 @@ def _single(outcome: Delivered) -> dict[str, int]:
     return {"id": outcome.ids[0], **tasks}
 
 
-def say_output(job: Job, ids: list[int], *, is_wrapped: bool) -> None:
-    """Print on standard error where the output goes, of a script or a line. Standard output has the number alone."""
-    if not ids or not (is_wrapped or "script" in job):
+def say_output(job: Job, ids: list[int]) -> None:
+    """Print on standard error where the output of a script goes. Standard output has the number alone."""
+    if not ids or "script" not in job:
         return
-    if "stdout" not in job:
-        file = "job-%A_%a.out" if "array" in job else "job-%j.out"
-        file = file.replace("%j", str(ids[0])) if len(ids) == 1 else file
-        print_line(f"rankd: output goes to {file} in the output directory of the node's agent", error=True)
-        return
-    if "cwd" not in job and not job["stdout"].startswith("/"):
-        return
-    path = f"{job['cwd'].rstrip('/')}/{job['stdout']}" if not job["stdout"].startswith("/") else job["stdout"]
-    if len(ids) == 1:
-        known = {"j": str(ids[0]), "A": str(ids[0]), "x": str(job.get("name") or job["command"][0]), "%": "%"}
-        path = re.sub("%(.)", lambda found: known.get(found[1], found[0]).replace("/", "_"), path)
-    print_line(f"rankd: output goes to {path}", error=True)
+    out, err = (_file(job, job[name], ids) for name in ("stdout", "stderr"))
+    errors = "" if err == out else f", errors go to {err}"
+    print_line(f"rankd: output goes to {out}{errors}", error=True)
+
+
+def _file(job: Job, pattern: str, ids: list[int]) -> str:
+    """The path of an output file, as far as it is known at submission."""
+    path = pattern if pattern.startswith("/") else f"{job['cwd'].rstrip('/')}/{pattern}"
+    if len(ids) != 1:
+        return path
+    known = {"j": str(ids[0]), "A": str(ids[0]), "x": str(job.get("name") or job["command"][0]), "%": "%"}
+    return re.sub("%(.)", lambda found: known.get(found[1], found[0]).replace("/", "_"), path)
 
 
 def report_refusals(rejected: list[Rejected]) -> None:

@@ -89,7 +89,7 @@ def jobs_of(arguments: argparse.Namespace) -> list[Job]:
     if arguments.count < 1:
         raise Refused("usage", f"--count {arguments.count}: submit at least one", "count")
     if arguments.file:
-        if arguments.command or arguments.wrap:
+        if arguments.command:
             raise Refused("usage", "give --file or a command, not both", "file")
         jobs = read_jobs(arguments.file) * arguments.count
     else:
@@ -104,15 +104,20 @@ def jobs_of(arguments: argparse.Namespace) -> list[Job]:
 
 
 def _script_of(arguments: argparse.Namespace) -> Script | None:
-    """The script, if one is submitted: the first word is not behind ``--``."""
-    if not arguments.command or arguments.command[0] == "--":
+    """The script, if one is submitted: the line of ``--wrap``, or the file that the first word names."""
+    is_file = arguments.command[:1] not in ([], ["--"])
+    if arguments.wrap is None and not is_file:
         return None
-    for option in ("file", "wrap"):
-        if getattr(arguments, option) is not None:
-            raise Refused("usage", f"give --{option} or a script, not both; a command stands after --", option)
-    from rankd.client.batch.script import read_script
+    from rankd.client.batch.script import read_script, wrapped
 
-    return read_script(arguments.command)
+    if is_file:
+        for option in ("file", "wrap"):
+            if getattr(arguments, option) is not None:
+                raise Refused("usage", f"give --{option} or a script, not both; a command stands after --", option)
+        return read_script(arguments.command)
+    if arguments.command[1:] or arguments.file is not None:
+        raise Refused("usage", "give --wrap, a command or --file, not two of them", "wrap")
+    return wrapped(arguments.wrap)
 
 
 def _fill(arguments: argparse.Namespace, script: Script | None, environment: dict[str, str]) -> Filled:
@@ -122,7 +127,7 @@ def _fill(arguments: argparse.Namespace, script: Script | None, environment: dic
         from rankd.core.submission.step_command import remark, step_calls
 
         for call in step_calls(script.text):
-            _warn(remark(call))
+            _warn(remark(call._replace(line=0) if script.is_wrapped else call))
     arguments.count = 1 if arguments.count is None else arguments.count
     arguments.retry_for = RETRY_FOR_S if arguments.retry_for is None else arguments.retry_for
     return filled

@@ -49,6 +49,7 @@ def fill(arguments: argparse.Namespace, script: Script | None, environment: Mapp
     found = ScriptLayers([], False, [])
     if script is not None:
         found = of_script(script.text, script.name, parser, say, ignores=ignores)
+        found = found._replace(is_slurms=found.is_slurms or script.is_wrapped)
         arguments.slurm_env = arguments.slurm_env or found.is_slurms
     is_explicit = arguments.notify is not None and not arguments.notify_if_allowed
     where = merged(arguments, [*found.layers, *layers])

@@ -154,7 +154,7 @@ def _add_files(group: argparse._ArgumentGroup) -> None:
         dest="stdout",
         metavar="FILE",
         help="standard output (default: job-N.out in the agent's output directory; for a script in the working"
-        " directory, slurm-N.out if it has #SBATCH lines)",
+        " directory, slurm-N.out if it has #SBATCH lines or is the line of --wrap)",
     )
     group.add_argument(
         "-e",
@@ -184,9 +184,13 @@ def _add_environment(group: argparse._ArgumentGroup) -> None:
         metavar="NAME=VALUE",
         help="one environment variable, whose value may hold commas",
     )
-    group.add_argument("--wrap", metavar="LINE", help="a shell line in place of a command")
     group.add_argument(
-        "--slurm-env", action="store_true", help="set Slurm's variables, as for a script with #SBATCH lines"
+        "--wrap", metavar="LINE", help="a shell line in place of a script, which then is #!/bin/sh and this line"
+    )
+    group.add_argument(
+        "--slurm-env",
+        action="store_true",
+        help="set Slurm's variables, as for a script with #SBATCH lines and for --wrap",
     )
     group.add_argument(
         "--ignore-unknown", action="store_true", help="leave out #SBATCH options without an equivalent, with a warning"

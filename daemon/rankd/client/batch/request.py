@@ -25,9 +25,6 @@ Job = dict[str, Any]
 URGENCIES = {"hold": 0, "default": 16, "expedite": 31}
 OF_CREDENTIALS = frozenset(f"RANKD_{name}" for name in ("CREDS", "TOKEN", "NATS", "CA", "TLS_CERT", "TLS_KEY"))
 OF_ENCLOSING_JOB = ("SLURM_", "RANKD_ARRAY_")
-WRAPPED = "wrap"
-"""The name of a job whose command is a line."""
-
 EXPORTED_ALL = "ALL"
 EXPORTED_NONE = "NONE"
 
@@ -86,8 +83,7 @@ def _work(arguments: argparse.Namespace, script: Script | None) -> Job:
     """What the job runs."""
     if script is not None:
         return {"command": [script.name, *script.arguments], "script": script.text}
-    name = {} if arguments.wrap is None else {"name": WRAPPED}  # as with sbatch
-    return {"command": command_of(arguments), **name}
+    return {"command": command_of(arguments)}
 
 
 def _conditions(arguments: argparse.Namespace) -> Job:
@@ -125,17 +121,15 @@ def submission_variables(arguments: argparse.Namespace, job: Job, directory: str
 
 
 def command_of(arguments: argparse.Namespace) -> list[str]:
-    """The command after ``--``, or the one line of ``--wrap``."""
+    """The command after ``--``."""
     command = list(arguments.command[1:] if arguments.command[:1] == ["--"] else arguments.command)
-    if arguments.wrap is not None and command:
-        raise Refused("usage", "give a command or --wrap, not both", "command")
-    if arguments.wrap is None and not command:
+    if not command:
         raise Refused(
             "usage",
             "no command and no script; write `rankd submit -- COMMAND ...`, `rankd submit SCRIPT`, or `-` to read it",
             "command",
         )
-    return command or ["sh", "-c", arguments.wrap]
+    return command
 
 
 def _node_count(arguments: argparse.Namespace) -> Job:

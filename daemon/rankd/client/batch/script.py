@@ -16,12 +16,37 @@ if TYPE_CHECKING:
 STANDARD_INPUT = "-"
 
 
+_HEAD = 4_096
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_INTERPRETERS = {
+    ".bash": "/bin/bash",
+    ".py": "/usr/bin/env python3",
+    ".R": "/usr/bin/env Rscript",
+    ".pl": "/usr/bin/env perl",
+    ".jl": "/usr/bin/env julia",
+}
+WRAPPED = "wrap"
+"""The name of a script that consists of a line, as with sbatch."""
+
+
 class Script(NamedTuple):
-    """A script's text, the name that is shown for it, and its arguments."""
+    """A script's text, the name that is shown for it, and its arguments. ``is_wrapped``: it is the line of --wrap."""
 
     text: str
     name: str
     arguments: Sequence[str]
+    is_wrapped: bool = False
+
+
+def wrapped(line: str) -> Script:
+    """The script that consists of this line for the shell.
+
+    Raises:
+        Refused: ``bad_script``, ``script_too_large``: it is not a script that can be submitted.
+    """
+    text = f"#!/bin/sh\n{line}\n"
+    check_script(text, MOST_BYTES)
+    return Script(text, WRAPPED, (), is_wrapped=True)
 
 
 def read_script(words: Sequence[str]) -> Script:
@@ -39,7 +64,7 @@ def read_script(words: Sequence[str]) -> Script:
         message = f"'{cut(file)}' has over {MOST_BYTES} bytes, the largest script; put large parts into files"
         raise Refused("script_too_large", message, "script", status=413)
     if not content.startswith(MARK.encode()):
-        raise _no_script(words, f"'{cut(file)}' is not a script, since it does not begin with #!")
+        raise _without_mark(words, content)
     try:
         text = content.decode()
     except UnicodeDecodeError as error:
@@ -60,7 +85,31 @@ def _content(file: str) -> bytes:
 def _no_script(words: Sequence[str], message: str) -> Refused:
     if words[0] == STANDARD_INPUT:
         return Refused("bad_script", message, "script")
+    return Refused("bad_script", f"{message}; to run a command, write: rankd submit -- {_shown(words)}", "script")
+
+
+def _without_mark(words: Sequence[str], content: bytes) -> Refused:
+    """What to do about a file that does not begin with ``#!``: it is a program, or lacks the line."""
+    file = words[0]
+    if b"\0" in content[:_HEAD]:
+        command = _shown([file if "/" in file else f"./{file}", *words[1:]])
+        message = f"'{cut(file)}' is a program, not a script; write: rankd submit -- {command}"
+        return Refused("bad_script", message, "script")
+    if content.removeprefix(_BYTE_ORDER_MARK).lstrip().startswith(MARK.encode()):
+        message = f"'{cut(file)}' has empty lines, blanks or a byte order mark before its #!; remove them"
+        return Refused("bad_script", message, "script")
+    interpreter = _INTERPRETERS.get(Path(file).suffix, "/bin/sh")
+    message = (
+        f"'{cut(file)}' does not begin with #!, so no program is known that can run it;"
+        f" add a first line such as #!{interpreter}"
+    )
+    if file != STANDARD_INPUT:
+        program = interpreter.rpartition("/")[2].removeprefix("env ")
+        message += f", or write: rankd submit -- {program} {_shown(words)}"
+    return Refused("bad_script", message, "script")
+
+
+def _shown(words: Sequence[str]) -> str:
     import shlex
 
-    command = cut(shlex.join(words))
-    return Refused("bad_script", f"{message}; to run a command, write: rankd submit -- {command}", "script")
+    return cut(shlex.join(words))

@@ -17,7 +17,7 @@ LONGEST_LINE = 2_000
 
 
 class Call(NamedTuple):
-    """The first line, from 1, that calls a command, and the number of lines that do."""
+    """The first line, from 1, that calls a command, and the number of lines that do; line 0 is that of --wrap."""
 
     command: str
     line: int
@@ -58,5 +58,8 @@ def remark(call: Call) -> str:
     >>> remark(Call("sattach", 3, 1))
     'line 3 calls sattach, but rankd has no job steps yet; the output is in the file that `rankd show JOB` names'
     """
-    where = f"line {call.line} calls" if call.lines == 1 else f"line {call.line} and {call.lines - 1} more call"
+    if not call.line:
+        where = "the line calls"
+    else:
+        where = f"line {call.line} calls" if call.lines == 1 else f"line {call.line} and {call.lines - 1} more call"
     return f"{where} {call.command}, but rankd has no job steps yet; {_INSTEAD[call.command]}"

@@ -59,18 +59,17 @@ def test_submissions_print_sbatchs_line(ids, flags, text, capsys):
 @pytest.mark.parametrize(
     ("job", "ids", "said"),
     [
-        ({}, [17], "output goes to job-17.out in the output directory of the node's agent"),
-        ({"array": "0-3"}, [17], "output goes to job-%A_%a.out in the output directory of the node's agent"),
-        ({"stdout": "%x-%j.log", "cwd": "/w", "name": "wrap"}, [17], "output goes to /w/wrap-17.log"),
-        ({"stdout": "/l/%j", "cwd": "/w"}, [17, 18], "output goes to /l/%j"),
-        ({"stdout": "%j"}, [17], None),
-        ({}, [], None),
+        ({"stdout": "%x-%j.log", "stderr": "%x-%j.log", "name": "wrap"}, [17], "output goes to /w/wrap-17.log"),
+        ({"stdout": "o%j", "stderr": "/l/e%j"}, [17], "output goes to /w/o17, errors go to /l/e17"),
+        ({"stdout": "/l/%j", "stderr": "/l/%j"}, [17, 18], "output goes to /l/%j"),
     ],
 )
-def test_a_line_says_where_its_output_goes(job, ids, said, capsys):
-    say_output({"command": ["sh"], **job}, ids, is_wrapped=True)
-    assert capsys.readouterr() == ("", "" if said is None else f"rankd: {said}\n")
-    say_output({"command": ["sh"], **job}, ids, is_wrapped=False)
+def test_a_script_says_where_its_output_goes(job, ids, said, capsys):
+    job = {"command": ["sh"], "cwd": "/w", **job}
+    say_output({**job, "script": "#!/bin/sh"}, ids)
+    assert capsys.readouterr() == ("", f"rankd: {said}\n")
+    say_output(job, ids)
+    say_output({**job, "script": "#!/bin/sh"}, [])
     assert capsys.readouterr().err == ""
 
 

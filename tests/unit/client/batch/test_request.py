@@ -1,4 +1,3 @@
-import argparse
 
 import msgspec
 import pytest
@@ -121,7 +120,6 @@ def test_only_what_is_exported_leaves_the_environment(flags, env):
     ("line", "message"),
     [
         ("-c 2", "no command"),
-        ("--wrap true -- true", "not both"),
         ("-N 0 -- true", "number of nodes"),
         ("-N 4-2 -- true", "number of nodes"),
         ("-N x -- true", "number of nodes"),
@@ -154,11 +152,6 @@ def test_what_can_not_be_read_is_refused_as_usage(line, message):
 )
 def test_memory_is_slurms_binary(text, quantity):
     assert parse_memory(text) == quantity
-
-
-def test_a_wrapped_line_is_the_shells():
-    made = job_of(argparse.Namespace(**{**vars(parsed("")), "wrap": "a | b"}), {}, NOW)
-    assert made["command"] == ["sh", "-c", "a | b"]
 
 
 def test_every_copy_has_a_key_of_its_own():

@@ -72,7 +72,10 @@ def test_a_script_can_come_from_standard_input(monkeypatch):
     ("content", "code", "why"),
     [
         (b"", "bad_script", "does not begin with #!"),
-        (b"\x7fELF", "bad_script", "does not begin with #!"),
+        (b"\x7fELF\2\0", "bad_script", "is a program, .*write: rankd submit -- ./train.sh$"),
+        (b"echo", "bad_script", "first line such as #!/bin/sh, or write: rankd submit -- sh train.sh$"),
+        (b"\n #!/bin/sh", "bad_script", "has empty lines, blanks or a byte order mark before its #!"),
+        (b"\xef\xbb\xbf#!/bin/sh", "bad_script", "a byte order mark"),
         (b"#!/bin/sh\necho \xe4\n", "bad_script", "not text in UTF-8 .line 2."),
         (b"#!/bin/sh\r\n", "bad_script", "dos2unix"),
         (b"#!/bin/sh\n" + b"#" * MOST_BYTES, "script_too_large", "the largest script"),
@@ -85,6 +88,12 @@ def test_what_is_not_a_script_is_refused_before_it_is_sent(content, code, why):
     assert refused.value.code == code
 
 
+def test_the_name_of_a_file_says_which_program_runs_it():
+    Path("train.py").write_text("import torch\n")
+    with pytest.raises(Refused, match=r"#!/usr/bin/env python3, or write: rankd submit -- python3 train.py -v"):
+        read_script(["train.py", "-v"])
+
+
 @pytest.mark.parametrize("words", [["python3", "train.py"], ["."], ["no such"]])
 def test_a_command_without_dashes_is_told_what_to_write(words, capsys):
     assert main(["submit", *words]) == 2
@@ -93,10 +102,35 @@ def test_a_command_without_dashes_is_told_what_to_write(words, capsys):
     assert f"to run a command, write: rankd submit -- {shlex.join(words)}" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("words", [["--file", "x", "train.sh"], ["--wrap", "x", "train.sh"]])
-def test_a_script_and_something_else_are_too_much(words):
-    with pytest.raises(Refused, match="not both"):
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--file", "x", "train.sh"],
+        ["--wrap", "x", "train.sh"],
+        ["--wrap", "x", "--", "true"],
+        ["--wrap", "x", "--file", "y"],
+        ["--file", "x", "--", "true"],
+    ],
+)
+def test_only_one_thing_is_submitted(words):
+    with pytest.raises(Refused, match=r"not both|not two"):
         submitted(*words)
+
+
+def test_a_wrapped_line_is_a_script_of_sbatch(here, monkeypatch, capsys):
+    monkeypatch.setenv("COLOUR", "red")
+    job = submitted("-a", "0-3", "--wrap", "echo $SLURM_JOB_ID | srun cat")
+    assert (job["command"], job["script"]) == (["wrap"], "#!/bin/sh\necho $SLURM_JOB_ID | srun cat\n")
+    assert (job["cwd"], job["stdout"], job["stderr"]) == (str(here), "slurm-%A_%a.out", "slurm-%A_%a.out")
+    assert (job["slurm_env"], job["env"]["COLOUR"]) == (True, "red")
+    assert job["env"]["SLURM_SUBMIT_DIR"] == str(here)
+    assert capsys.readouterr().err.startswith("rankd: the line calls srun, but rankd has no job steps yet")
+
+
+def test_a_line_of_an_odd_character_is_refused():
+    with pytest.raises(Refused, match="NUL character") as refused:
+        submitted("--wrap", "echo \0")
+    assert refused.value.code == "bad_script"
 
 
 def test_the_request_can_be_looked_at(capsys):
