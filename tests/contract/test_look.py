@@ -14,11 +14,14 @@ from contract.world import (
     RUNNING,
     SECOND,
     WEIGHTS,
+    allocate,
+    end,
     world_configuration,
 )
 
 from rankd.core.errors import Refused, Unavailable
 from rankd.core.model.access import AccessList
+from rankd.store.engine.last_id import last_id
 from rankd.store.look import event_list
 from rankd.store.look.accounting import accounting, accounting_of
 from rankd.store.look.class_list import class_access, classes
@@ -54,7 +57,9 @@ from rankd.store.look.rank_look import at_rank, whole_ranking
 from rankd.store.look.service_list import services
 from rankd.store.look.share_list import shares
 from rankd.store.look.why import why
+from rankd.store.record.history import prune_events
 from rankd.store.record.priority_class import write_access
+from rankd.store.record.relay_mark import Mark, move_mark
 from rankd.wire.message import (
     AccountingFilter,
     DeadLetterFilter,
@@ -213,6 +218,22 @@ async def test_accounting(world):
     assert ids(await world.look(accounting_of, [DONE, RUNNING], AccountingFilter())) == [DONE, RUNNING]
     assert await world.look(accounting, AccountingFilter(until=NOW - 1000)) == []
     assert LATE not in ids(await world.look(accounting, AccountingFilter(since=NOW - 45, until=NOW)))
+
+
+async def test_accounting_has_the_cause_of_an_end_also_once_its_events_are_deleted(world):
+    request = {"cwd": "/home/bob", "requeue": False}
+    await world.submit("bob", at=NOW, request=request)
+    [row] = await world.look(accounting, AccountingFilter(limit=1))
+    assert (row["cwd"], row["cause"], row["message"]) == ("/home/bob", None, None)
+    await allocate(world, row["id"], "n1", at=NOW)
+    message = "more than 1 GiB"
+    await end(world, row["id"], "n1", at=NOW + 5, exit_status=137, cause="out_of_memory", message=message)
+    for _ in range(2):
+        [row] = await world.look(accounting, AccountingFilter(limit=1))
+        assert (row["state"], row["cause"], row["message"]) == ("failed", "out_of_memory", message)
+        await world.write(move_mark, Mark.JOBS, await world.read(last_id, "job_events"))
+        await world.write(prune_events, "job_events", 0, NOW + 3600)
+    assert await world.look(job_events, row["id"]) == []
 
 
 @pytest.mark.parametrize(

@@ -182,7 +182,7 @@ async def end(store, job, node, at=NOW, **fields):
     [taken] = await store.take(node, at=at - 5)
     allocation = taken.starts[0].allocation
     await store.report(node, allocation, job, "started", at=at - 5)
-    await store.report(node, allocation, job, "ended", at=at, exit_status=0, **fields)
+    await store.report(node, allocation, job, "ended", at=at, **{"exit_status": 0} | fields)
 
 
 def job_rows(rows):

@@ -145,6 +145,8 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True):
 class AccountingRow(msgspec.Struct, frozen=True, kw_only=True):
     """What a job used in its last run, and when. ``gpus``: how many devices of each model it had.
 
+    ``reason``: why it waits. ``cause``: why it ended, if rankd or the kernel ended it, such as ``out_of_memory``.
+
     ``gpu_utilisation``: the mean of its devices since the start, 0 to 1. ``gpu_memory``: the most bytes in use on one.
 
     Tasks of an array that have no records are one row, with the id of the array in ``id`` and ``array_job``:
@@ -183,6 +185,10 @@ class AccountingRow(msgspec.Struct, frozen=True, kw_only=True):
     gpus: dict[str, int] = {}
     gpu_utilisation: float | None = None
     gpu_memory: int | None = None
+    reason: str | None = None
+    cause: str | None = None
+    message: str | None = None
+    cwd: str | None = None
 
 
 class JobsBehind(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -1,7 +1,8 @@
 """Columns of looking commands: their fields by letter, ``-o`` formats in Slurm's syntax, ``-S`` sorting.
 
 ``%8i`` is a field 8 columns wide; longer text is cut. ``%.8i`` is the same, aligned to the right. ``%i`` is as wide as
-needed. Text between fields is copied.
+needed. Text between fields is copied. Where only blanks separate the fields, a field without a value is ``-``, so that
+the others keep their places.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rankd.cli.common.screen import cut, left, right
-from rankd.cli.common.table import Column
+from rankd.cli.common.table import EMPTY, Column
 from rankd.core.errors import Refused
 from rankd.core.printable import printable
 
@@ -66,8 +67,9 @@ def formatted(spec: str, fields: Mapping[str, Field], rows: Sequence[Row], *, he
     used = [(match, _field(fields, match["letter"])) for match in _FIELD.finditer(spec)]
     if not used:
         raise Refused("usage", f"'{spec}' names no field; known: {_known(fields)}", "format")
+    empty = "" if _FIELD.sub("", spec).strip() else EMPTY
     lines = [_line(spec, [_cell(match, field.header) for match, field in used])] if header else []
-    lines += [_line(spec, [_cell(match, field.shown(row)) for match, field in used]) for row in rows]
+    lines += [_line(spec, [_cell(match, field.shown(row) or empty) for match, field in used]) for row in rows]
     return lines
 
 

@@ -1,6 +1,7 @@
 """Writing tables: aligned plain text for programs, a bold header and the terminal's width for people, JSON.
 
-Text is cut only if the output is a terminal.
+An empty cell is written as ``-``, so that the fields of every line keep their places. Text is cut only if the output
+is a terminal, or if a column has a width.
 """
 
 from __future__ import annotations
@@ -18,13 +19,19 @@ if TYPE_CHECKING:
 
 LEAST_WIDTH = 8
 """No column is cut to less than this."""
+EMPTY = "-"
+"""What stands in an empty cell."""
 
 
 class Column(NamedTuple):
-    """A column's header, and whether it holds numbers (aligned to the right)."""
+    """A column's header, and whether it holds numbers (aligned to the right).
+
+    ``width``: its fixed width; longer text is cut and ends with ``+``, as in sacct. None: as wide as needed.
+    """
 
     header: str
     numeric: bool = False
+    width: int | None = None
 
 
 def print_json(value: Any) -> None:  # noqa: ANN401 - any JSON
@@ -64,9 +71,12 @@ def lines(
 ) -> list[str]:
     """The lines of a table, one per row. Line breaks in cells are escaped. Cut to ``terminal_width`` if it is given."""
     headers = [column.header for column in columns]
-    safe = [[printable(cell) for cell in row] for row in rows]
+    safe = [[printable(cell) or EMPTY for cell in row] for row in rows]
     shown = [headers, *safe] if header else safe
-    widths = [max((columns_of(row[place]) for row in shown), default=0) for place in range(len(columns))]
+    widths = [
+        max((columns_of(row[place]) for row in shown), default=0) if column.width is None else column.width
+        for place, column in enumerate(columns)
+    ]
     if terminal_width is not None:
         widths = _fitted(widths, columns, terminal_width)
     written = [_line(row, columns, widths) for row in shown]
@@ -76,9 +86,12 @@ def lines(
 
 
 def _fitted(widths: list[int], columns: Sequence[Column], room: int) -> list[int]:
-    """Narrow the widest text columns until the line fits or all are at the least width. Numbers are never cut."""
+    """Narrow the widest text columns until the line fits or all are at the least width.
+
+    Numbers are never cut. Columns of a fixed width stay as they are.
+    """
     fitted = list(widths)
-    texts = [place for place, column in enumerate(columns) if not column.numeric]
+    texts = [place for place, column in enumerate(columns) if not column.numeric and column.width is None]
     while texts and sum(fitted) + len(fitted) - 1 > room:
         widest = max(texts, key=lambda place: fitted[place])
         if fitted[widest] <= LEAST_WIDTH:
@@ -90,6 +103,6 @@ def _fitted(widths: list[int], columns: Sequence[Column], room: int) -> list[int
 def _line(row: Sequence[str], columns: Sequence[Column], widths: Sequence[int]) -> str:
     cells = []
     for text, column, width in zip(row, columns, widths, strict=True):
-        shown = cut(text, width)
+        shown = cut(text, width) if column.width is None else cut(text, width, end="+")
         cells.append(right(shown, width) if column.numeric else left(shown, width))
     return " ".join(cells).rstrip()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from functools import partial
 from typing import TYPE_CHECKING
@@ -12,7 +13,7 @@ from rankd.cli.common.freshness import Known
 from rankd.cli.common.layout import Field, column_of
 from rankd.cli.common.option import add_asker, add_command, add_output, add_place, job_names, names
 from rankd.cli.common.record_source import open_source
-from rankd.cli.common.table import print_json, print_table, separated
+from rankd.cli.common.table import Column, print_json, print_table, separated
 from rankd.cli.look.queue import add_filters, add_limit, job_filter, shown_list, shown_nodes
 from rankd.client.instant import parse_time
 from rankd.core.errors import Refused
@@ -28,7 +29,10 @@ if TYPE_CHECKING:
     from rankd.store.engine.reading import Row
 
 USUAL = "JobID,JobName,User,Account,AllocCPUS,State,ExitCode,Elapsed,TotalCPU,MaxRSS"
+ALL = "all"
+"""In place of fields: every one of them."""
 _WORDS = {"node_lost": "NODE_FAIL"}
+_WIDTH = re.compile(r"(?P<left>-?)(?P<columns>[1-9][0-9]{0,3})")
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -57,7 +61,8 @@ def add_parser(subparsers: Subparsers) -> None:
         "-X", "--allocations", action="store_true", help="accepted for Slurm's sake: there is always one line per job"
     )
     parser.add_argument("-P", "--parsable2", action="store_true", help="separate fields with |")
-    parser.add_argument("-o", "--format", metavar="FIELDS", help=f"fields, such as {USUAL}")
+    shown = f"fields, such as {USUAL}; ALL: every field; JobName%%30: a width of 30, aligned to the right (%%-30: left)"
+    parser.add_argument("-o", "--format", metavar="FIELDS", help=shown)
     parser.add_argument("-e", "--helpformat", action="store_true", help="list all fields and exit")
     add_output(parser, "-H")
     add_place(parser, looks=True)
@@ -81,6 +86,7 @@ def _of_the_job() -> list[Field]:
         column_of("queue", "Queue"),
         column_of("qos", "QOS"),
         Field("State", _state),
+        Field("Reason", _reason),
         Field("ExitCode", lambda row: f"{row['exit_status'] or 0}:{row['signal'] or 0}"),
     ]
 
@@ -136,6 +142,7 @@ def _of_its_use(known_until: Known) -> list[Field]:
         Field("Measured", _of("measured"), lambda row: row.get("measured") or ""),
         column_of("requeues", "Restarts", numeric=True),
         column_of("comment", "Comment"),
+        column_of("cwd", "WorkDir"),
     ]
 
 
@@ -148,10 +155,19 @@ def _of(name: str) -> Callable[[Row], object]:
 
 
 def _state(row: Row) -> str:
-    """The state in sacct's words: ``CANCELLED by alice``."""
+    """The state in sacct's words: ``CANCELLED by alice``, ``OUT_OF_MEMORY``."""
+    if row["state"] == "failed" and row.get("cause") == "out_of_memory":
+        return "OUT_OF_MEMORY"
     by = row.get("cancelled_by")
     word = _WORDS.get(row["state"], row["state"].upper())
     return f"{word} by {by}" if by else word
+
+
+def _reason(row: Row) -> str:
+    """Why a job waits, or why it ended: the cause and the message that are recorded."""
+    if row["state"] == "pending":
+        return row.get("reason") or ""
+    return ": ".join(text for text in (row.get("cause"), row.get("message")) if text)
 
 
 def _add_totals(rows: Sequence[Row]) -> None:
@@ -242,6 +258,7 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     source = open_source(arguments)
     chosen = _chosen(arguments.format or USUAL, fields(source.known))
+    columns = _columns(arguments.format or USUAL, chosen)
     rows = source.accounting(_wanted(arguments, now))
     if not arguments.json:
         _add_totals(rows)
@@ -253,17 +270,42 @@ def run(arguments: argparse.Namespace) -> int:
         print("\n".join(separated(line) for line in lines))
     else:
         cells = [[field.shown(row) for field in chosen] for row in rows]
-        print_table([field.column() for field in chosen], cells, header=not arguments.noheader)
+        print_table(columns, cells, header=not arguments.noheader)
     return 0
 
 
 def _chosen(spec: str, known: dict[str, Field]) -> Sequence[Field]:
-    """Fields by name. A width after ``%``, as in Slurm, is ignored: nothing is cut."""
-    names = [part.strip().partition("%")[0] for part in spec.split(",") if part.strip()]
+    """Fields by name."""
+    if spec.strip().lower() == ALL:
+        return list(known.values())
+    names = [name for name, _ in _parts(spec)]
     if unknown := [name for name in names if name.lower() not in known]:
         shown = " ".join(field.header for field in known.values())
         raise Refused("usage", f"unknown field '{unknown[0]}'; known: {shown}", "format")
     return [known[name.lower()] for name in names]
+
+
+def _columns(spec: str, chosen: Sequence[Field]) -> list[Column]:
+    """The columns of a table, with the widths that ``spec`` names, as in sacct: right-aligned, left-aligned with ``-``.
+
+    Raises:
+        Refused: ``usage``: a width that is none.
+    """
+    columns = [field.column() for field in chosen]
+    for place, (name, width) in enumerate(_parts(spec) if len(chosen) == len(_parts(spec)) else ()):
+        if not width:
+            continue
+        given = _WIDTH.fullmatch(width)
+        if given is None:
+            raise Refused("usage", f"'{name}%{width}' has no valid width; write {name}%30, or {name}%-30", "format")
+        columns[place] = Column(columns[place].header, not given["left"], int(given["columns"]))
+    return columns
+
+
+def _parts(spec: str) -> list[tuple[str, str]]:
+    """The names of the fields, and what follows them after ``%``."""
+    found = [part.strip().partition("%") for part in spec.split(",") if part.strip()]
+    return [(name, width) for name, _, width in found]
 
 
 def _wanted(arguments: argparse.Namespace, now: float) -> AccountingFilter:

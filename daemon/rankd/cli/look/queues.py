@@ -66,7 +66,7 @@ def fields() -> list[Field]:
         column_of("offset", "OFFSET", numeric=True),
         Field("SORT", _sort),
         Field("SHARE", lambda row: row["share"], lambda row: f"{row['share']:.4f}", numeric=True),
-        column_of("ahead_by", "AHEAD BY", none="-"),
+        column_of("ahead_by", "AHEAD_BY", none="-"),
         column_of("pending_jobs", "PENDING", numeric=True),
         Field("APPS", _applications, numeric=True),
         Field("ALLOCATED", _amounts("allocated")),

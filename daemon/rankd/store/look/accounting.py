@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _COLUMNS = """
     id, name, "user", account, queue, partition, qos, state, nodes, cores, resources, time_limit_s, requeues,
     submitted_at, eligible_at, started_at, ended_at, exit_status, signal, nodelist, max_rss_bytes, cpu_s,
-    measured, comment, array, array_limit, array_job, array_task"""
+    measured, message, reason, comment, array, array_limit, array_job, array_task"""
 _ARRAYS = f"""
 SELECT a.job_id, j."array" AS pending, a.cancelled FROM arrays a JOIN jobs j ON j.id = a.job_id
 WHERE a.job_id {IN_LIST}"""
@@ -44,6 +44,15 @@ _MODELS = f"""
     SELECT j.id AS job, d.model, count(*) AS number
     FROM jobs j JOIN allocation_devices d ON d.allocation_id = j.allocation_id
     WHERE j.id {IN_LIST} GROUP BY j.id, d.model ORDER BY j.id, d.model"""
+
+_DETAILS = f"""
+    SELECT j.id, json_extract(coalesce(t.request, j.request), '$.cwd') AS cwd,
+        CASE WHEN j.ended_at IS NOT NULL THEN coalesce(e.cause, (
+            SELECT p.cause FROM allocation_nodes p WHERE p.allocation_id = j.allocation_id AND p.cause <> 'cancel'
+            ORDER BY p.ended_at, p.node LIMIT 1)) END AS cause
+    FROM jobs j LEFT JOIN array_requests t ON t.id = j.request_id LEFT JOIN job_events e ON e.id = j.revision
+    WHERE j.id {IN_LIST}"""
+"""The event of the end is the last one of an ended job. It may have been deleted; then the parts know the cause."""
 
 
 class _Wanted(NamedTuple):
@@ -91,19 +100,22 @@ def _conditions(wanted: AccountingFilter) -> _Wanted:
 def accounting_of(connection: Reader, ids: Sequence[int], wanted: AccountingFilter) -> list[Row]:
     """The usage of these jobs, by id. Behind an array come its tasks that were cancelled without records.
 
-    ``gpus``: how many devices of each model the last run had.
+    ``gpus``: how many devices of each model the last run had. ``cause``: why a job ended, if rankd or the kernel ended
+    it, such as ``out_of_memory``.
 
     If only tasks of an array are named, those of them that have no records are in the place of the array.
     """
     sql = f"SELECT {_COLUMNS} FROM job WHERE id {IN_LIST} ORDER BY id"
     rows = fetch(connection, sql, [json.dumps(ids)])
     uses = {row.pop("job"): row for row in fetch(connection, _GPU_USES, [json.dumps(ids)])}  # those of the last run
+    details = {row.pop("id"): row for row in fetch(connection, _DETAILS, [json.dumps(ids)])}
     by = who_cancelled(connection, [row["id"] for row in rows if row["state"] == "cancelled"])
     arrays = {row["job_id"]: row for row in fetch(connection, _ARRAYS, [json.dumps(ids)])}
     models = _models_of(connection, ids)
     named = _named_tasks(wanted)
     found: list[Row] = []
     for row in rows:
+        row.update(details[row["id"]])
         row["gpus"] = models.get(row["id"], {})
         row["cancelled_by"] = by.get(row["id"])
         row.update(uses.get(row["id"], _NOT_USED))

@@ -70,4 +70,5 @@ def folded(row: Row, tasks: IndexSet, cancelled: Cancellation | None) -> Row:
     """One row for these tasks of the array of this row. One task is in ``array_task``, several are in ``array``."""
     is_one = count(tasks) == 1
     name = {"array": None if is_one else written(tasks), "array_task": next(each(tasks)) if is_one else None}
-    return row | as_task(row, cancelled) | name | {"array_job": row["id"]}
+    end = {"cause": None if cancelled is None else cancelled.cause, "message": None}
+    return row | as_task(row, cancelled) | name | end | {"array_job": row["id"]}

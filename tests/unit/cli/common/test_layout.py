@@ -32,6 +32,13 @@ def test_formats_pad_cut_and_copy():
     assert formatted("%i %u", FIELDS, JOBS[:1], header=False) == ["1 alice"]
 
 
+def test_what_is_missing_leaves_its_place_where_only_blanks_separate_the_fields():
+    fields = FIELDS | {"k": column_of("comment", "COMMENT")}
+    assert formatted("%i %k %u", fields, JOBS[:1], header=False) == ["1 - alice"]
+    assert formatted("%i %3k%u", fields, JOBS[:1], header=False) == ["1 -  alice"]
+    assert formatted("%i|%k|%u", fields, JOBS[:1], header=False) == ["1||alice"]
+
+
 def test_a_format_with_an_unknown_letter_names_the_known_ones():
     with pytest.raises(Refused, match=r"unknown field '%x'; known: %i JOBID, .*%T STATE"):
         formatted("%i %x", FIELDS, JOBS, header=True)

@@ -23,6 +23,15 @@ def test_no_rows_leave_the_header_alone():
     assert lines(COLUMNS, [], header=False) == []
 
 
+def test_an_empty_cell_keeps_the_places_of_the_others():
+    assert lines(COLUMNS, [["", "", "x"], ["7", "short", ""]], header=False) == ["- -     x", "7 short -"]
+
+
+def test_a_column_of_a_given_width_is_cut_and_marked_also_in_a_pipe():
+    columns = [Column("ID", numeric=True, width=3), Column("NAME", width=7)]
+    assert lines(columns, [row[:2] for row in ROWS], terminal_width=4) == [" ID NAME", "  7 short", "12+ a much+"]
+
+
 @pytest.mark.parametrize("width", [40, 30, 24])
 def test_on_a_terminal_texts_are_cut_to_its_width_and_numbers_are_not(width):
     written = lines(COLUMNS, ROWS, terminal_width=width)

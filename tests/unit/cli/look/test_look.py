@@ -271,7 +271,9 @@ def test_show_as_json_is_the_record_or_a_list_of_them(rankd):
 def test_history_is_the_events_in_order(rankd):
     header, rows = table(rankd("history", "1"))
     assert header == ["TIME", "EVENT", "STATE", "BY", "CAUSE", "GENERATION", "RANK", "ALLOCATION", "NODES", "CHANGES"]
-    assert [row[1:] for row in rows] == [["submit", "pending", "alice"], ["hold", "pending", "root", "asked"]]
+    assert [row[1:] for row in rows] == [
+        ["submit", "pending", "alice", *"------"], ["hold", "pending", "root", "asked", *"-----"],
+    ]  # fmt: skip
     rankd("history", "99", status=1)
 
 
@@ -328,8 +330,33 @@ def test_share_is_the_tree_with_own_rows(rankd):
     assert lines[0].split() == [
         "Account", "User", "RawShares", "NormShares", "RawUsage", "NormUsage", "EffectvUsage", "FairShare", "LevelFS",
     ]  # fmt: skip
-    assert [line[:17].rstrip() for line in lines[1:]] == ["root", " physics", "  physics alice"]
+    assert [line[:15].rstrip() for line in lines[1:]] == ["root      -", " physics  -", "  physics alice"]
     assert lines[3].split()[1:] == ["alice", "2", "0.500000", "200", "0.200000", "0.400000", "0.500000", "1.250000"]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "acct", "acct -o JobID,AllocTRES,MaxRSS,Comment,WorkDir,State", "list -t R,CD", "queue -t R,CD", "history 1",
+        "prio -l", "share -a", "queues", "nodes -N -l", "queue -t all -o %i:%k:%f:%Q:%N:%e:%x",
+        "queue -t all -o %6i:%6k:%N",
+    ],
+)  # fmt: skip
+def test_every_line_has_as_many_words_as_the_header(rankd, command):
+    header, rows = table(rankd(*(word.replace(":", " ") for word in command.split())))
+    assert rows
+    assert {len(row) for row in rows} == {len(header)}
+
+
+def test_acct_has_every_field_and_widths_as_sacct(rankd, capsys):
+    known = rankd("acct", "-e").split()
+    assert {"Reason", "WorkDir", "JobName", "State"} <= set(known)
+    assert rankd("acct", "-o", "ALL", "-P").splitlines()[0].split("|") == known
+    named = ["acct", "-j", "1", "-o", "JobName%6,User%-8,State%5,JobID", "-S", "2000-01-01"]
+    assert rankd(*named).splitlines() == ["JobNa+ User     State JobID", "   one alice    PEND+     1"]
+    assert rankd(*named, "-P") == "JobName|User|State|JobID\none|alice|PENDING|1\n"
+    assert main(["acct", "-o", "JobName%wide"]) == 2
+    assert "'JobName%wide' has no valid width; write JobName%30" in capsys.readouterr().err
 
 
 def test_share_flags(rankd):
