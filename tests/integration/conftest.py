@@ -42,6 +42,10 @@ class Broker:
             f'host: 127.0.0.1\nport: {self._port}\njetstream {{ store_dir: "{store}", sync_interval: always }}\n'
             f"{self.more}\n"
         )
+        self.launch()
+
+    def launch(self) -> None:
+        """Start the server with its configuration. Returns once it answers."""
         server = Path(sys.executable).with_name("nats-server")
         self._process = subprocess.Popen(
             [server, "-c", self._configuration], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True

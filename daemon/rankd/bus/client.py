@@ -17,6 +17,7 @@ import re
 import ssl
 from collections.abc import Callable
 from contextlib import suppress
+from typing import Any
 
 import msgspec
 from nats.aio.client import DEFAULT_FLUSH_TIMEOUT, Client
@@ -44,9 +45,10 @@ class PatientClient(Client):
     """A client whose pongs follow all earlier commands and are never cancelled, and that survives any headers.
 
     ``signs``: it answers the server's challenge with ``signature_cb``, which nats-py does only if it knows of
-    credentials in a file. ``context`` is called for each handshake. ``encrypts``: whether a connection in plain text
-    is refused; nats-py encrypts only if the server says so, whatever the URL says. ``public_key``: the key that signs,
-    for servers that have keys in their configuration file; nats-py names it only where there is no token.
+    credentials in a file. ``finds_others``: it also connects to servers that a server names. ``context`` is called for
+    each handshake. ``encrypts``: whether a connection in plain text is refused; nats-py encrypts only if the server
+    says so, whatever the URL says. ``public_key``: the key that signs, for servers that have keys in their
+    configuration file; nats-py names it only where there is no token.
     """
 
     def __init__(
@@ -56,8 +58,10 @@ class PatientClient(Client):
         context: Callable[[], ssl.SSLContext] = ssl.create_default_context,
         encrypts: Callable[[], bool] = lambda: False,
         public_key: Callable[[], str] | None = None,
+        finds_others: bool = True,
     ) -> None:
         super().__init__()
+        self._finds_others = finds_others
         self._auth_configured = signs
         self._context = context
         self._encrypts = encrypts
@@ -73,6 +77,17 @@ class PatientClient(Client):
         """Whether the present connection is encrypted; the server's own word does not count."""
         writer = self._writer()
         return writer is not None and writer.get_extra_info("sslcontext") is not None
+
+    @property
+    def host(self) -> str:
+        """The host of the newest attempt to connect; empty before the first."""
+        return "" if self._current_server is None else self._current_server.uri.hostname or ""
+
+    async def _process_info(self, info: dict[str, Any], initial_connection: bool = False) -> None:
+        """Learn what a server says of itself, and of others only if they are wanted."""
+        if not self._finds_others:
+            info = {name: value for name, value in info.items() if name != "connect_urls"}
+        await super()._process_info(info, initial_connection)
 
     def _writer(self) -> asyncio.StreamWriter | None:
         transport = self._transport

@@ -25,7 +25,7 @@ from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 from nats.js import JetStreamContext
 
-from rankd.bus.address import user_in, without_secret
+from rankd.bus.address import urls_in, user_in, without_secret
 from rankd.bus.client import PatientClient
 from rankd.bus.lasting_subscription import LastingSubscription
 from rankd.bus.liveness import Failure, Loops, LoopWatch
@@ -80,7 +80,11 @@ def _check_cancelled() -> None:
 class Bus(AbstractAsyncContextManager["Bus"]):
     """``async with Bus(url, name) as bus``. Reconnects without end once it was connected.
 
-    ``connect_timeout_s``: how long to wait for the first connection; None means without limit.
+    ``url`` may name several brokers, with commas. One of them is used, chosen at random, and another one when that
+    fails. Servers that these name are used only if there is one URL: an administrator who lists the brokers knows under
+    which addresses clients reach them, and a server may only know inner ones.
+
+    ``connect_timeout_s``: how long to wait for the first connection, per broker; None means without limit.
     ``credentials`` is called at every connection; None without credentials. ``tls``: files for encrypted connections.
     ``inbox``: the prefix of the subjects on which answers come, if the credentials allow no other.
     """
@@ -98,6 +102,8 @@ class Bus(AbstractAsyncContextManager["Bus"]):
         self.url = without_secret(url)
         self.name = name
         self._address = url
+        self._urls = urls_in(url)
+        self._faults = 0
         self._encryption = Encryption(url, tls)
         self._presented = Presented(url, credentials, self._encryption.believe)
         self.has_account = credentials is not None
@@ -123,7 +129,7 @@ class Bus(AbstractAsyncContextManager["Bus"]):
         self.loops.reasons.append(self.storage.reason)
         self._lasting: list[LastingSubscription] = []
         self._closing = False
-        self._connect_timeout_s = connect_timeout_s
+        self._connect_timeout_s = None if connect_timeout_s is None else connect_timeout_s * len(self._urls)
 
     @property
     def jetstream(self) -> JetStreamContext:
@@ -173,6 +179,7 @@ class Bus(AbstractAsyncContextManager["Bus"]):
             signs=signs,
             context=self._context,
             encrypts=lambda: encryption.is_required,
+            finds_others=len(self._urls) == 1,
             public_key=self._presented.public_key if signs else None,
         )
 
@@ -186,11 +193,12 @@ class Bus(AbstractAsyncContextManager["Bus"]):
         signing = self._presented.read()  # what can't be read is an error now, not at some reconnect
         if self._encryption.is_required:
             self._encryption.context()  # as above
-            signing["tls_hostname"] = self._encryption.host  # also for servers that this one names
+            if self._encryption.host is not None:
+                signing["tls_hostname"] = self._encryption.host  # also for servers that this one names
         while True:
             try:
                 await self.client.connect(
-                    self._address,
+                    self._urls,
                     inbox_prefix=self._inbox or (inbox_prefix(user) if user else "_INBOX"),
                     name=f"rankd {self.name}",
                     max_reconnect_attempts=-1,
@@ -249,7 +257,7 @@ class Bus(AbstractAsyncContextManager["Bus"]):
 
     async def _on_error(self, error: Exception) -> None:
         text = str(error).lower()
-        fault = self._encryption.fault(error)
+        fault = self._encryption.fault(error, self.client.host)
         if "authorization violation" in text:
             fault = not_authorized(self._address, self._presented.newest)
         if fault is not None and not self.connected_at:
@@ -265,9 +273,9 @@ class Bus(AbstractAsyncContextManager["Bus"]):
                 scope.reschedule(asyncio.get_running_loop().time())
 
     async def _refuse(self, fault: Refused) -> None:
-        """Give the first connection up: the next attempt would fail for the same reason."""
-        if not self._connecting.expired():
-            self._refusal = fault
+        """Give the first connection up once each broker has had its turn: further attempts would fail the same way."""
+        self._refusal, self._faults = fault, self._faults + 1
+        if self._faults >= len(self._urls) and not self._connecting.expired():
             self._connecting.reschedule(asyncio.get_running_loop().time())
             await asyncio.sleep(LOOK_EVERY_S)  # it ends here, before nats-py begins another attempt
 

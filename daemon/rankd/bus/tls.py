@@ -10,7 +10,7 @@ import logging
 import ssl
 from typing import NoReturn
 
-from rankd.bus.address import host_in, is_encrypted, without_secret
+from rankd.bus.address import host_in, is_encrypted, urls_in, without_secret
 from rankd.bus.client import NotEncryptedError
 from rankd.bus.tls_files import TlsFiles
 from rankd.core.errors import Refused
@@ -34,7 +34,9 @@ class Encryption:
         self._tls = tls
         self._ca_text = ""
         self._context: ssl.SSLContext | None = None
-        self.host = host_in(url)
+        hosts = [host_in(one) for one in urls_in(url)]
+        self.host = hosts[0] if len(hosts) == 1 else None
+        """The name that the certificate has to have. None with several brokers: each one its own."""
 
     def believe(self, ca_text: str) -> None:
         """Accept certificates that this CA has signed, too: the one in the credentials, in PEM form."""
@@ -78,13 +80,15 @@ class Encryption:
             raise _unusable(str(self._tls.ca or "the CA's certificate in the credentials"), error, "ca") from None
         return made
 
-    def fault(self, error: BaseException) -> Refused | None:
-        """What a failed attempt to connect means; None if it may succeed later without any change."""
+    def fault(self, error: BaseException, host: str) -> Refused | None:
+        """What a failed attempt to connect to a host means; None if it may succeed later without any change."""
         if isinstance(error, NotEncryptedError):
             return Refused("not_encrypted", self._plain(), "nats")
         if isinstance(error, ssl.SSLCertVerificationError):
             code = "unknown_ca" if error.verify_code in _UNKNOWN_CA else "not_trusted"
-            return Refused(code, f"the certificate of the NATS server at {self._url} {self._why(error)}", "ca")
+            return Refused(
+                code, f"the certificate of the NATS server at {self._url} {self._why(error, self.host or host)}", "ca"
+            )
         if isinstance(error, ssl.SSLError) and any(word in _reason(error) for word in _REFUSES_US):
             return Refused("not_authorized", self._unwanted(), "tls_cert", status=401)
         return None
@@ -98,7 +102,7 @@ class Encryption:
             " let it encrypt, or use nats:// and credentials made while it does not"
         )
 
-    def _why(self, error: ssl.SSLCertVerificationError) -> str:
+    def _why(self, error: ssl.SSLCertVerificationError, host: str) -> str:
         code = error.verify_code
         if code == _EXPIRED:
             return "has expired; its administrator has to renew it (a `rankd up` makes its own new at each start)"
@@ -106,8 +110,8 @@ class Encryption:
             return "is not valid yet; compare the clocks of both machines"
         if code in _OTHER_NAME:
             return (
-                f"does not name '{self.host}'; connect by a name that it has, or let its administrator add this one"
-                f" (`rankd up --tls-name {self.host}`)"
+                f"does not name '{host}'; connect by a name that it has, or let its administrator add this one"
+                f" (`rankd up --tls-name {host}`)"
             )
         if code in _UNKNOWN_CA:
             return (

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rankd.bus.address import host_in, is_encrypted, user_in, without_secret
+from rankd.bus.address import host_in, is_encrypted, urls_in, user_in, without_secret
 from rankd.core.errors import Refused
 
 
@@ -45,3 +45,35 @@ def test_a_refusal_never_shows_a_password():
         user_in("nats://ann:se/cret@broker:4222")
     assert "cret" not in refusal.value.message
     assert "%2F" in refusal.value.message
+
+
+def test_brokers_of_a_cluster_are_one_text_with_commas():
+    address = "nats://alice:a%2Cb@one:4222,tls://alice:a%2Cb@[::1]:4222,three"
+    assert urls_in("one,two:4223") == ["one", "two:4223"]
+    with pytest.raises(Refused, match="all have to name the same user, or none"):
+        urls_in(address)
+    address = address.removesuffix(",three")
+    assert user_in(address) == "alice"
+    assert without_secret(address) == "nats://one:4222,tls://[::1]:4222"
+    assert is_encrypted(address), "one that demands encryption demands it for all"
+    assert not is_encrypted("nats://one,nats://two")
+
+
+@pytest.mark.parametrize("address", ["nats://one,", ",nats://one", "nats://one,,nats://two", "nats://one, nats://two"])
+def test_one_wrong_url_among_several_is_refused(address):
+    with pytest.raises(Refused, match="with a comma between several"):
+        urls_in(address)
+
+
+def test_too_many_brokers_are_refused():
+    assert len(urls_in(",".join(["nats://one"] * 16))) == 16
+    with pytest.raises(Refused, match="17 brokers, and at most 16"):
+        urls_in(",".join(["nats://one"] * 17))
+
+
+def test_a_comma_in_a_password_is_refused_without_showing_it():
+    for address in ("nats://ann:se,cret@broker:4222", "nats://one,nats://ann:se,cret@two", "nats://ann:se,cret"):
+        with pytest.raises(Refused) as refusal:
+            urls_in(address)
+        assert "cret" not in refusal.value.message or "@" not in address
+        assert "%2C" in refusal.value.message

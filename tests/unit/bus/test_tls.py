@@ -85,7 +85,7 @@ def test_files_that_become_unusable_leave_those_of_before_in_use(authority, capl
 
 
 def fault(error):
-    return Encryption(URL, TlsFiles()).fault(error)
+    return Encryption(URL, TlsFiles()).fault(error, "broker")
 
 
 def unverified(code, message="self-signed"):

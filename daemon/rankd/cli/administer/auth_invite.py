@@ -57,7 +57,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="URL",
         action="append",
         default=[],
-        help="URL of the broker for other machines; may be repeated (default: where `rankd up` listens)",
+        help="URL of the broker for other machines (default: where `rankd up` listens). If it is repeated, the first"
+        " one that answers is used. Brokers of a cluster: their URLs in one text, with commas",
     )
     parser.add_argument("--out", metavar="FILE", type=Path, help="write the token to this file (mode 0600)")
     add_place(parser)

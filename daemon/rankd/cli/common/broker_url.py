@@ -37,8 +37,8 @@ def urls_for_others(place: Place, given: list[str]) -> tuple[list[str], str | No
 def reachable(nats: str, listen: str | None, host: str, address: str | None) -> tuple[list[str], str | None]:
     """The URLs for others, and a warning or None.
 
-    ``nats``: the broker's URL on this machine. ``listen``: the address that it listens on; None if it is not known.
-    ``host`` and ``address`` are this machine's.
+    ``nats``: the broker's URL on this machine; those of a cluster, with commas, stay one text. ``listen``: the address
+    that it listens on; None if it is not known. ``host`` and ``address`` are this machine's.
 
     >>> reachable("nats://127.0.0.1:4222", "0.0.0.0", "head", "10.0.0.5")
     (['nats://head:4222', 'nats://10.0.0.5:4222'], None)
@@ -47,11 +47,11 @@ def reachable(nats: str, listen: str | None, host: str, address: str | None) -> 
 
     from rankd.services.up.address import is_loopback
 
-    parts = urlsplit(nats)
+    parts = [urlsplit(url) for url in nats.split(",")]
     if listen is not None and _is_any(listen):
         names = [host] if address is None else [host, f"[{address}]" if ":" in address else address]
-        return [f"{parts.scheme}://{name}:{parts.port}" for name in names], None
-    if parts.hostname is not None and is_loopback(parts.hostname):
+        return [f"{parts[0].scheme}://{name}:{parts[0].port}" for name in names], None
+    if any(one.hostname is not None and is_loopback(one.hostname) for one in parts):
         warning = f"the broker listens at {nats}, which only this machine can reach; others need `rankd up --listen`,"
         return [nats], f"{warning} or --url with the address under which they reach it"
     return [nats], None

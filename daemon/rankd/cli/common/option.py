@@ -55,9 +55,7 @@ def add_place(parser: argparse.ArgumentParser, *, looks: bool = False) -> None:
         metavar="DIR",
         help="the directory of `rankd up` (default: $RANKD_DIR, then .rankd here or in a parent directory)",
     )
-    group.add_argument(
-        "--nats", metavar="URL", help="URL of the broker (default: $RANKD_NATS, then ~/.config/rankd/client.toml)"
-    )
+    add_broker(group, "URL of the broker (default: $RANKD_NATS, then ~/.config/rankd/client.toml)")
     group.add_argument(
         "--creds",
         metavar="FILE",
@@ -67,6 +65,30 @@ def add_place(parser: argparse.ArgumentParser, *, looks: bool = False) -> None:
     group.add_argument("--db", metavar="FILE", help="the database file (default: $RANKD_DB)")
     group.add_argument("-v", "--verbose", action="store_true", help="print which rankd was chosen, and why")
     parser.set_defaults(looks=looks)
+
+
+class AddUrl(argparse.Action):
+    """Add the URL of a broker. Several are one text with commas between them, as in ``$RANKD_NATS``."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,  # noqa: ARG002 - argparse's signature
+        namespace: argparse.Namespace,
+        values: object,
+        option_string: str | None = None,  # noqa: ARG002 - as above
+    ) -> None:
+        """Replace the default with the first one, and add the others."""
+        given: list[str] = [*getattr(namespace, f"given_{self.dest}", ()), str(values)]
+        setattr(namespace, f"given_{self.dest}", given)
+        setattr(namespace, self.dest, ",".join(given))
+
+
+def add_broker(
+    parser: argparse.ArgumentParser | argparse._ArgumentGroup, text: str, default: str | None = None
+) -> None:
+    """The option for the broker; ``text``: its help."""
+    more = ". Brokers of a cluster: their URLs with commas between them, or the option for each"
+    parser.add_argument("--nats", metavar="URL", action=AddUrl, default=default, help=text + more)
 
 
 def add_tls(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from rankd.bus.address import user_in, without_secret
 from rankd.cli.common.node_resources import add_devices, node_resources
-from rankd.cli.common.option import add_command, refuse_empty
+from rankd.cli.common.option import add_broker, add_command, refuse_empty
 from rankd.cli.common.output import OutputError
 from rankd.cli.run.up_encryption import add_encryption, broker_encrypts, check_encryption, tls_of
 from rankd.cli.run.up_rights import (
@@ -74,7 +74,7 @@ def add_parser(subparsers: Subparsers) -> None:
 
 def _add_broker(parser: argparse.ArgumentParser) -> None:
     """Options for the broker."""
-    parser.add_argument("--nats", metavar="URL", help="use this broker in place of the embedded one")
+    add_broker(parser, "use this broker in place of the embedded one")
     parser.add_argument(
         "--listen",
         metavar="ADDRESS",

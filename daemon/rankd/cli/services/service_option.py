@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rankd.bus.address import without_secret
-from rankd.cli.common.option import add_command, add_tls
+from rankd.cli.common.option import add_broker, add_command, add_tls
 from rankd.cli.services.process import Main, serve
 from rankd.client.pair import key_value
 from rankd.core.errors import Refused
@@ -26,9 +26,7 @@ def add_service(
 ) -> argparse.ArgumentParser:
     """Add the command of a service, with the options that each service has."""
     parser = add_command(subparsers, name, run, text)
-    parser.add_argument(
-        "--nats", metavar="URL", default=os.environ.get("RANKD_NATS"), help="URL of the broker (default: $RANKD_NATS)"
-    )
+    add_broker(parser, "URL of the broker (default: $RANKD_NATS)", os.environ.get("RANKD_NATS"))
     creds = os.environ.get("RANKD_CREDS")
     parser.add_argument(
         "--creds", metavar="FILE", type=Path, default=creds, help="credentials for the broker (default: $RANKD_CREDS)"

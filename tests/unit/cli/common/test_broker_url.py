@@ -17,6 +17,7 @@ NOWHERE = Place(None, None, None)
         ("nats://127.0.0.1:4222", "0.0.0.0", None, ["nats://head:4222"]),
         ("nats://10.1.1.1:4222", "10.1.1.1", "10.0.0.5", ["nats://10.1.1.1:4222"]),
         ("nats://broker:4222", None, "10.0.0.5", ["nats://broker:4222"]),
+        ("tls://b1:4222,tls://b2:4222", None, "10.0.0.5", ["tls://b1:4222,tls://b2:4222"]),
     ],
 )
 def test_others_get_an_address_of_this_machine(nats, listen, address, urls):

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from rankd.cli.common.option import LARGEST_LIMIT, MOST_IDS, job_ids, job_names, limit, names, refuse_empty
+from rankd.cli.common.option import LARGEST_LIMIT, MOST_IDS, add_broker, job_ids, job_names, limit, names, refuse_empty
 from rankd.core.errors import Refused
 
 
@@ -50,3 +50,12 @@ def test_an_empty_option_is_not_one_that_was_left_out():
     refuse_empty(argparse.Namespace(db=None, nats="nats://x"), "db", "nats", "dir")
     with pytest.raises(Refused, match="--nats is empty"):
         refuse_empty(argparse.Namespace(db=None, nats=""), "db", "nats")
+
+
+def test_the_option_for_the_broker_may_be_repeated_and_replaces_the_default():
+    parser = argparse.ArgumentParser()
+    add_broker(parser, "broker", default="nats://of-the-environment")
+    assert parser.parse_args([]).nats == "nats://of-the-environment"
+    assert parser.parse_args(["--nats", "nats://a,nats://b"]).nats == "nats://a,nats://b"
+    assert parser.parse_args(["--nats", "nats://a", "--nats", "nats://b"]).nats == "nats://a,nats://b"
+    assert parser.parse_args(["--nats", "nats://c"]).nats == "nats://c"
