@@ -37,6 +37,9 @@ _TO = rb"[ \t]+([^ \t\r\n]+)[ \t]+([^ \t\r\n]+)[ \t]+(([^ \t\r\n]+)[ \t]+)?"
 parser.MSG_RE = re.compile(rb"\AMSG" + _TO + rb"(\d+)\r\n")
 parser.HMSG_RE = re.compile(rb"\AHMSG" + _TO + rb"(\d+)[ \t]+(\d+)\r\n")
 
+BY_BROKER = b"NATS/1.0\r\nNats-Request-Info:"
+"""How the headers of a request from another account begin, if its sender gave none."""
+
 ENDS_CONNECTION = ("authentication expired", "authentication revoked", "maximum connections", "maximum account")
 """Reasons for which the server ends a connection that may come again: with newer credentials, or when there is room."""
 
@@ -149,11 +152,14 @@ class PatientClient(Client):
             return
         await super()._process_msg(sid, subject, reply, data, headers)
 
-    async def _process_headers(self, headers: bytes) -> dict[str, str] | None:
+    async def _process_headers(self, headers: bytes | None) -> dict[str, str] | None:
         """The parsed headers; None if they can't be parsed.
 
-        An exception here would end nats-py's loop that reads the socket, and the connection would be deaf.
+        An exception here would end nats-py's loop that reads the socket, and the connection would be deaf. The broker
+        adds a header to each request from another account, which nothing here reads.
         """
+        if not headers or _is_only_of_broker(headers):
+            return None
         try:
             parsed: dict[str, str] | None = await super()._process_headers(headers)
         except (ValueError, LookupError) as error:
@@ -187,6 +193,11 @@ class PatientClient(Client):
                 await asyncio.shield(pong)  # a caller that gives up is cancelled without cancelling the pong
         except TimeoutError:
             raise FlushTimeoutError from None
+
+
+def _is_only_of_broker(headers: bytes) -> bool:
+    """Whether the only header is what the broker says about who asks."""
+    return headers.startswith(BY_BROKER) and headers.find(b"\r\n", len(BY_BROKER)) == len(headers) - 4
 
 
 def _with_key(command: bytes, public: str) -> bytes:

@@ -1,40 +1,64 @@
-"""What nodes have offered so far, to warn a user whose job no node could run. A job may still wait for such a node."""
+"""What nodes offer, to warn a user whose job no node could run. A job may still wait for such a node."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
+from itertools import islice
 
 from rankd.core.model.quantity import Resources, shown
 from rankd.core.near_name import cut
 from rankd.core.placement.constraint import NODE, parse_constraints
 from rankd.core.placement.request import Shape, counted_nodes
 
+MOST_KINDS = 1_000
+"""Resource types that are kept of one node: a node that lies about its resources fills no memory."""
+
 
 class Offered:
-    """The nodes of each partition, and the most that one of them has offered. What has gone still counts.
+    """The nodes of each partition, and what each offered when it registered last, also if it has gone since.
 
-    So a doubt is never wrong, but not every job that fits no node has one. An answer takes no look at single nodes.
+    An answer takes no look at single nodes: the amounts of a partition are counted, and nodes of a kind have the same.
     """
 
     def __init__(self) -> None:
-        self._partition_of: dict[str, str] = {}
-        self._nodes: dict[str, int] = {}
-        self._most: dict[tuple[str, str], int] = {}
+        self._offer_of: dict[str, tuple[str, Resources]] = {}
+        self._nodes: Counter[str] = Counter()
+        self._amounts: dict[tuple[str, str], Counter[int]] = {}
 
     def learn(self, node: str, partition: str, capacity: Resources) -> None:
-        """A node has registered."""
-        before = self._partition_of.get(node)
-        if before != partition:
-            self._partition_of[node] = partition
-            self._nodes[partition] = self._nodes.get(partition, 0) + 1
-            if before is not None:
-                self._nodes[before] -= 1
+        """A node has registered; what it offered before no longer counts."""
+        before = self._offer_of.get(node)
+        offer = (partition, dict(islice(capacity.items(), MOST_KINDS)))
+        if before == offer:
+            return
+        if before is not None:
+            self._count(*before, -1)
+        self._offer_of[node] = offer
+        self._count(*offer, 1)
+
+    def size(self) -> int:
+        """How many amounts are kept of all partitions, to watch their memory."""
+        return sum(map(len, self._amounts.values()))
+
+    def _count(self, partition: str, capacity: Resources, number: int) -> None:
+        self._nodes[partition] += number
+        if not self._nodes[partition]:
+            del self._nodes[partition]
         for kind, amount in capacity.items():
-            self._most[partition, kind] = max(amount, self._most.get((partition, kind), 0))
+            amounts = self._amounts.setdefault((partition, kind), Counter())
+            amounts[amount] += number
+            if not amounts[amount]:
+                del amounts[amount]
+            if not amounts:
+                del self._amounts[partition, kind]
+
+    def _most(self, partition: str, kind: str) -> int:
+        return max(self._amounts.get((partition, kind), ()), default=0)
 
     def doubt(self, shape: Shape) -> str | None:
         """Why no node that is known could run the job; None if one might, or if the partition has no node yet."""
-        number = self._nodes.get(shape.partition, 0)
+        number = self._nodes[shape.partition]
         if not number:
             return None  # a site that begins: its nodes are about to come
         why = self._about_names(shape) or self._about_amounts(shape.partition, shape.resources)
@@ -46,7 +70,7 @@ class Offered:
         for term in parse_constraints(shape.constraints):
             if term.key != NODE or term.operator != "in":
                 continue
-            here = [name for name in term.values if self._partition_of.get(name) == shape.partition]
+            here = [name for name in term.values if self._offer_of.get(name, ("",))[0] == shape.partition]
             if len(here) < shape.min_nodes:
                 missing = min(term.values - set(here))
                 return f"there is no node '{cut(missing)}' in partition '{cut(shape.partition)}'"
@@ -54,7 +78,7 @@ class Offered:
 
     def _about_amounts(self, partition: str, wanted: Mapping[str, int]) -> str | None:
         for kind, amount in wanted.items():
-            most = self._most.get((partition, kind), 0)
+            most = self._most(partition, kind)
             if amount > most:
                 return (
                     f"the job asks for {kind} {shown(kind, amount)} on a node, and no node in partition"

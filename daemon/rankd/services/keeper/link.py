@@ -175,6 +175,7 @@ class KeeperLink:
         if self._keeper is not None and not keeps_jobs:
             with suppress(subprocess.TimeoutExpired):
                 await asyncio.to_thread(self._keeper.wait, END_S)
+        self._leave()
 
     async def _close(self, writer: asyncio.StreamWriter) -> None:
         writer.close()
@@ -191,8 +192,12 @@ class KeeperLink:
         """Disconnect from the keeper, even if it holds jobs."""
         if self._writer is not None:
             self._writer.close()
+        self._leave()
+
+    def _leave(self) -> None:
+        """Leave a keeper running that outlives this object; Python would warn of it."""
         if self._keeper is not None and self._keeper.poll() is None:
-            self._keeper.returncode = 0  # it outlives this process; this prevents a warning
+            self._keeper.returncode = 0
 
     def _spawn(self) -> socket.socket:
         """Start a keeper on a socket that already listens; returns a connection to it."""

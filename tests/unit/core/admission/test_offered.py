@@ -1,8 +1,12 @@
 """Warnings about jobs that no known node could run."""
 
-import pytest
+import itertools
 
-from rankd.core.admission.offered import Offered
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rankd.core.admission.offered import MOST_KINDS, Offered
 from rankd.core.placement.request import Shape
 
 
@@ -50,9 +54,41 @@ def test_a_job_that_might_run_is_not(offered, asked):
     assert offered.doubt(asked) is None
 
 
-def test_what_a_node_offered_before_still_counts_and_a_node_that_moves_counts_once(offered):
-    offered.learn("n2", "default", {"vcore": 1000})
-    assert offered.doubt(shape(vcore=8000)) is None
+def test_what_a_node_offers_now_counts_and_a_node_that_moves_counts_once(offered):
+    offered.learn("n2", "default", {"vcore": 6000})
+    assert "offers more than 6;" in offered.doubt(shape(vcore=8000))
+    assert "offers more than 0;" in offered.doubt(shape(vcore=1000, gpu=1))
     offered.learn("n2", "gpu", {"vcore": 1000})
+    assert "offers more than 4;" in offered.doubt(shape(vcore=6000))
     assert "has 1 node, and the job needs 2" in offered.doubt(shape(nodes=2))
     assert offered.doubt(shape("gpu", nodes=2)) is None
+    offered.learn("n1", "gpu", {"vcore": 1000})
+    assert offered.doubt(shape(vcore=6000)) is None  # the partition has no node left
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["n1", "n2", "n3"]), st.sampled_from(["p", "q"]),
+            st.dictionaries(st.sampled_from(["vcore", "gpu"]), st.integers(0, 3)),
+        )
+    )
+)  # fmt: skip
+def test_only_the_last_registration_of_each_node_counts(registrations):
+    lived = Offered()
+    for registration in registrations:
+        lived.learn(*registration)
+    begun = Offered()
+    for node, *offer in {registration[0]: registration for registration in registrations}.values():
+        begun.learn(node, *offer)
+    for partition, kind, amount in itertools.product("pq", ["vcore", "gpu"], range(1, 5)):
+        asked = shape(partition, **{kind: amount})
+        assert lived.doubt(asked) == begun.doubt(asked)
+    assert lived.size() == begun.size()
+
+
+def test_a_node_that_lies_about_its_resources_fills_no_memory(offered):
+    before = offered.size()
+    for number in range(30):
+        offered.learn("n1", f"p{number}", {f"type{number}-{kind}": 1 for kind in range(2 * MOST_KINDS)})
+    assert offered.size() <= before + MOST_KINDS

@@ -1,0 +1,35 @@
+"""Headers of messages, as the client of the bus reads them."""
+
+import pytest
+
+from rankd.bus.client import PatientClient
+
+BY_BROKER = b'Nats-Request-Info: {"acc":"USER-alice","rtt":91234}\r\n'
+
+
+def message(lines: bytes) -> bytes:
+    return b"NATS/1.0\r\n" + lines + b"\r\n"
+
+
+@pytest.mark.parametrize(
+    ("headers", "read"),
+    [
+        (None, None),
+        (b"", None),
+        (message(BY_BROKER), None),
+        (message(b"Nats-Msg-Id: 7\r\n"), {"Nats-Msg-Id": "7"}),
+        (b"NATS/1.0 503\r\n\r\n", {"Status": "503"}),
+    ],
+)
+async def test_the_brokers_own_header_is_left_out(headers, read):
+    assert await PatientClient()._process_headers(headers) == read
+
+
+@pytest.mark.parametrize("lines", [BY_BROKER + b"Nats-Msg-Id: 7\r\n", b"Nats-Msg-Id: 7\r\n" + BY_BROKER])
+async def test_a_header_of_the_sender_is_read_beside_that_of_the_broker(lines):
+    assert (await PatientClient()._process_headers(message(lines)))["Nats-Msg-Id"] == "7"
+
+
+@pytest.mark.parametrize("headers", [b"NATS/1.0\r\nNats-Request-Info:", b"NATS/1.0\r\nNats-Request-Info:\r\n"])
+async def test_headers_that_are_cut_off_are_no_error(headers):
+    await PatientClient()._process_headers(headers)
