@@ -92,7 +92,6 @@ WAITS = {
     "client/session.py": "a connection",
     "client/thread.py": "a connection",
     "cli/jobs/deadletter.py": "asks over a connection",
-    "bus/client.py": "nats-py's client",
     "bus/connection.py": "a connection",
     "bus/consumer.py": "a broker's consumers",
     "bus/diag_request.py": "asks over a connection",
