@@ -62,7 +62,8 @@ def random_problem(random, *, policies=("fair", "binpacking")):
             type=random.choice(policies),
             resourceweights=random.choice([{"vcore": 1.0, "memory": 1.0}, {"gpu": 2.0, "vcore": 1.0}, {}]),
         ),
-        backfill=random.choice(["easy", "easy", "conservative", "none"]),
+        backfill=(backfill := random.choice(["easy", "easy", "conservative", "none", "strict"])),
+        backfill_order=random.choice(["rank", "shortest"]) if backfill == "easy" else "rank",
         reserve_depth=random.choice([1, 1, 2, 5]),
         each=True,
     )

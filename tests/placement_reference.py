@@ -106,14 +106,22 @@ class Reference:
         self.promised = {}
         self.placements, self.reservations, self.reasons = [], [], {}
         self.blocked = set()
+        self.is_closed = False  # with strict: a job waits that none may pass
 
     def run(self):
-        while (job := self.next_job(self.p.queues[0])) is not None:
+        while (job := self.next_one()) is not None:
             self.unlooked[job["queue"]].remove(job)
             self.look(job)
         return self.placements, self.reservations, self.reasons
 
     # --- whose turn it is
+
+    def next_one(self):
+        by_limit = self.p.backfill == "easy" and self.p.backfill_order == "shortest"
+        if by_limit and len(self.reservations) >= self.p.reserve_depth:
+            left = [job for jobs in self.unlooked.values() for job in jobs]
+            return min(left, key=lambda job: (limit_of(job), job["submitted_at"], job["id"]), default=None)
+        return self.next_job(self.p.queues[0])
 
     def shown(self, view):
         """The priority that a queue has inside itself; None if nothing is left."""
@@ -324,7 +332,11 @@ class Reference:
         self.blocked.add((job["queue"], job["kind_place"]))
         if reason not in ("resources", "reserved") or self.p.backfill == "none":
             return
-        if self.p.backfill == "conservative" or len(self.reservations) < self.p.reserve_depth:
+        if self.p.backfill == "strict":
+            if not self.is_closed:
+                self.reserve(job)
+            self.is_closed = True
+        elif self.p.backfill == "conservative" or len(self.reservations) < self.p.reserve_depth:
             self.reserve(job)
 
     def try_to_start(self, job):
@@ -335,9 +347,8 @@ class Reference:
         unpromised = [node for node in free if node.free_during(shape, now, now + limit, now)]
         chosen = self.within_quota(job, self.in_order(unpromised), shape.nodes)
         # which whole nodes fit a quota depends on which are there: once blocked, such a job stays so
-        if len(chosen) >= shape.min_nodes and not (
-            shape.exclusive and (job["queue"], job["kind_place"]) in self.blocked
-        ):
+        was_blocked = shape.exclusive and (job["queue"], job["kind_place"]) in self.blocked
+        if len(chosen) >= shape.min_nodes and not was_blocked and not self.is_closed:
             self.start(job, chosen)
             return None
         able = [node for node in self.nodes if node.could_hold(shape)]
@@ -349,6 +360,8 @@ class Reference:
                     return code
         if len(able) < shape.min_nodes:
             return "no node fits"
+        if self.is_closed:
+            return "resources" if len(free) < shape.min_nodes else "reserved"
         return "resources" if len(free) < shape.min_nodes else self.reserved_or_not(free, unpromised)
 
     @staticmethod

@@ -149,13 +149,14 @@ def assert_same_reasons(found, expected):
         assert reason == expected[job] or by_the_end, job
 
 
-@pytest.mark.parametrize("backfill", ["easy", "conservative", "none"])
+@pytest.mark.parametrize("backfill", ["easy", "conservative", "none", "strict", "shortest"])
 @pytest.mark.parametrize("seed", range(3))
 async def test_the_scheduler_decides_what_evaluate_decides_of_a_dump(broker, tmp_path, backfill, seed):
     draw, now, n_started = random.Random(f"{backfill}{seed}"), NOW, 0
     (tmp_path / "config").mkdir()
     (tmp_path / "config/queues.yaml").write_text(json.dumps(QUEUES))
-    (tmp_path / "config/rankd.toml").write_text(f'[scheduling]\nbackfill = "{backfill}"\nreserve_depth = 2\n')
+    rule = 'backfill_order = "shortest"' if backfill == "shortest" else f'backfill = "{backfill}"'
+    (tmp_path / "config/rankd.toml").write_text(f"[scheduling]\n{rule}\nreserve_depth = 2\n")
     own = load_configuration(tmp_path / "config")
     configuration = msgspec.structs.replace(builder.configuration(), settings=own.settings, partitions=own.partitions)
     async with a_cluster(tmp_path, broker.url, configuration) as cluster:

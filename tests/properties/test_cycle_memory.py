@@ -154,7 +154,9 @@ class Site:
             maximum=self.rng.choice([{}, {"vcore": 3}, {"vcore": 9, "memory": 5}]),
             maxapplications=self.rng.choice([0, 0, 2]) if queues[place].parent is not None else 0,
         )
-        self.change(queues=queues, backfill=self.rng.choice(["easy", "conservative", "none"]))
+        backfill = self.rng.choice(["easy", "conservative", "none", "strict"])
+        order = self.rng.choice(["rank", "shortest"]) if backfill == "easy" else "rank"
+        self.change(queues=queues, backfill=backfill, backfill_order=order)
 
     def forget_kinds(self):
         """Another table of kinds, in another order."""

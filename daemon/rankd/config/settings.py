@@ -20,7 +20,14 @@ from rankd.core.errors import ConfigurationError, Problem, Refused
 from rankd.core.mismatch import mismatches, not_finite
 from rankd.core.model.nodelist import unfold
 from rankd.core.model.quantity import Amount
-from rankd.core.model.setting import AdapterSettings, AdmissionSettings, PrioritySettings, Settings
+from rankd.core.model.setting import (
+    AdapterSettings,
+    AdmissionSettings,
+    PrioritySettings,
+    SchedulingSettings,
+    Settings,
+)
+from rankd.core.placement.backfill_rule import useless_order
 
 FILE = "rankd.toml"
 STAFF = ("admins", "admin_groups", "operators", "operator_groups")
@@ -51,6 +58,7 @@ def read_settings(text: str, factors: Collection[str], file: str = FILE) -> Sett
         raise ConfigurationError([*error.problems, *more]) from None
     problems = [
         *check_weights(settings.priority, factors, file),
+        *_check_backfill(settings.scheduling, file),
         *_check_qos(settings, file),
         *_check_staff(settings.admission, file),
         *_check_nodes(settings.nodes.known, file),
@@ -79,6 +87,7 @@ def _of_the_rest(document: dict[str, object], factors: Collection[str], file: st
     problems = []
     if has_weights:
         problems += check_weights(readable.priority, factors, file)
+    problems += _check_backfill(readable.scheduling, file)
     problems += _check_billing(readable.priority, file)
     problems += check_notifications(readable.notifications, file)
     problems += _check_staff(readable.admission, file)
@@ -170,6 +179,11 @@ def check_weights(priority: PrioritySettings, factors: Collection[str], file: st
         message = 'all weights are 0, so that every job ranks the same; set one, or set policy = "class"'
         problems.append(Problem(file=file, path="priority.weights", message=message))
     return problems
+
+
+def _check_backfill(scheduling: SchedulingSettings, file: str) -> list[Problem]:
+    message = useless_order(scheduling)
+    return [] if message is None else [Problem(file=file, path="scheduling.backfill_order", message=message)]
 
 
 def _check_qos(settings: Settings, file: str) -> list[Problem]:

@@ -70,7 +70,8 @@ class WaitingLeaves:
     ) -> Mapping[int, WaitingJobs]:
         """The waiting jobs of each leaf that has any.
 
-        ``by_usage``: leaves that sort applications by their resource usage. ``unranked`` returns the jobs that come
+        ``by_usage``: leaves that need the applications and the times of submission: those that sort applications by
+        their resource usage, and with the backfill order ``shortest`` all. ``unranked`` returns the jobs that come
         after the ranked ones; it is called while the order ``is_stale``.
         """
         order, table = self._order, self._table

@@ -57,6 +57,7 @@ def test_usage_decays_by_half_life_or_never(written, half_life_s):
         ("priority.weights", "agee = 1"),
         ("priority", "maxage = 5"),
         ("scheduling", "reserve_depth = 0"),
+        ("scheduling", 'backfill_order = "shortest"\nbackfill = "conservative"'),
         ("privacy", 'jobs = "none"'),
         ("admission", 'admins = ["*"]'),
         ("admission", 'operator_groups = ["night", ""]'),

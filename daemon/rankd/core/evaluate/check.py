@@ -12,6 +12,7 @@ from rankd.core.model.device import is_device_kind
 from rankd.core.model.index_set import parse
 from rankd.core.model.job import SINGLETON, State
 from rankd.core.model.setting import PrioritySettings
+from rankd.core.placement.backfill_rule import useless_order
 
 Range = tuple[float, float]
 
@@ -33,6 +34,7 @@ def check(document: Document, ranges: Mapping[str, Range], provided: Collection[
     return [
         *_weights(settings, document.jobs, provided),
         *_billing(settings),
+        *_backfill(document),
         *_twice((row.name for row in document.qos or ()), "$.qos", "name"),
         *_association_priorities(document),
         *_twice((row.name for row in document.nodes), "$.nodes", "name"),
@@ -97,6 +99,12 @@ def _billing(settings: PrioritySettings) -> Iterator[Problem]:
         if cost < 0:
             path = f"$.priority.fairshare.billing.{kind}"
             yield Problem(path=path, message=f"{cost} is not a valid cost; write a number of at least 0")
+
+
+def _backfill(document: Document) -> Iterator[Problem]:
+    message = None if document.scheduling is None else useless_order(document.scheduling)
+    if message is not None:
+        yield Problem(path="$.scheduling.backfill_order", message=message)
 
 
 def _association_priorities(document: Document) -> Iterator[Problem]:

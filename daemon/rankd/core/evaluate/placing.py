@@ -91,6 +91,7 @@ class _Cycles:
             applications=situation.state.applications,
             node_sort=partition.nodesort,
             backfill=self._scheduling.backfill,
+            backfill_order=self._scheduling.backfill_order,
             reserve_depth=self._scheduling.reserve_depth,
             array_reserve=self._scheduling.array_reserve,
             array_rooms=self._rooms,

@@ -76,10 +76,16 @@ class PrioritySettings(_Setting, frozen=True, kw_only=True):
 class SchedulingSettings(_Setting, frozen=True, kw_only=True):
     """How jobs are placed."""
 
-    backfill: Literal["easy", "conservative", "none"] = "easy"
+    backfill: Literal["easy", "conservative", "none", "strict"] = "easy"
     """May a later job start before one that does not fit yet? `easy`: yes, where that delays none of the first
     `reserve_depth` waiting jobs of the partition. `conservative`: yes, where that delays no waiting job; this costs
-    more time per cycle. `none`: nothing is reserved, every job that fits starts, and a large job may wait long."""
+    more time per cycle. `none`: nothing is reserved, every job that fits starts, and a large job may wait long.
+    `strict`: no, no job passes one of its partition that waits for nodes."""
+    backfill_order: Literal["rank", "shortest"] = "rank"
+    """With `easy`: in which order the jobs behind the reserved ones are tried. `rank`: as they are ranked.
+    `shortest`: those with the shortest time limit first, then the earliest submission, without regard to queues. Jobs
+    wait less on average, and their order is less fair. It has no effect with other values of `backfill`, and is refused
+    with them."""
     reserve_depth: AtLeastOne = 1
     """How many waiting jobs per partition get a reservation with `easy`."""
     array_reserve: AtLeastOne = 20

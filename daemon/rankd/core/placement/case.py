@@ -7,10 +7,14 @@ from collections.abc import Sequence
 
 from rankd.core.model.device import model_of
 from rankd.core.model.quantity import scaled
+from rankd.core.placement.kind_table import KindTable
 from rankd.core.placement.node_index import Finder
 from rankd.core.placement.node_set import Demand
-from rankd.core.placement.quota import Account, Application
+from rankd.core.placement.node_table import NodeTable
+from rankd.core.placement.quota import Account, Application, QuotaBook, application_of
 from rankd.core.placement.request import Kind
+from rankd.core.placement.shortest_first import Turn
+from rankd.core.ranking.columns import IntArray
 
 
 class Case:
@@ -55,3 +59,38 @@ class Case:
         self.depends_on_node = kind.shape.exclusive or (demand.of_any_model and limits_models)
         self.finder: Finder | None = None
         self.finds_reserved = False
+
+
+class Cases:
+    """The cases of one cycle. ``largest`` int64 (n_types + 1,): the most that any node had free at its beginning."""
+
+    def __init__(self, kinds: KindTable, table: NodeTable, quotas: QuotaBook, largest: IntArray) -> None:
+        self._kinds = kinds
+        self._table = table
+        self._quotas = quotas
+        self._largest = largest
+        self._cases: dict[tuple[int, int], Case] = {}
+        self._too_large: dict[int, bool] = {}
+
+    def of(self, turn: Turn) -> Case:
+        """The case of a job."""
+        key = (turn.queue, turn.kind)
+        case = self._cases.get(key)
+        if case is None:
+            kind = self._kinds[turn.kind]
+            demand = self._table.demand(kind.shape)
+            case = self._cases[key] = Case(
+                kind,
+                demand,
+                self._quotas.of(turn.queue, kind),
+                application_of(turn.queue, kind),
+                is_too_large=self._is_too_large(demand),
+            )
+        return case
+
+    def _is_too_large(self, demand: Demand) -> bool:
+        """Whether the demand is larger, in any type, than the most that any node had free at the beginning."""
+        found = self._too_large.get(id(demand))
+        if found is None:
+            found = self._too_large[id(demand)] = bool((demand.least > self._largest).any())
+        return found

@@ -11,18 +11,18 @@ cycle.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
 
 from rankd.core.model.quantity import LARGEST
 from rankd.core.placement.array_limit import ArrayLimits
-from rankd.core.placement.case import Case
+from rankd.core.placement.backfill_rule import BackfillRule
+from rankd.core.placement.case import Case, Cases
 from rankd.core.placement.cycle_memory import CycleMemory
 from rankd.core.placement.free_group import largest_by_group
 from rankd.core.placement.node_index import Finder, NodeIndex
-from rankd.core.placement.node_set import SLOTS, Demand
+from rankd.core.placement.node_set import SLOTS
 from rankd.core.placement.node_table import NodeSortPolicy, NodeTable
 from rankd.core.placement.problem import (
     ARRAY_LIMIT,
@@ -36,14 +36,23 @@ from rankd.core.placement.problem import (
 )
 from rankd.core.placement.quota import (
     QuotaBook,
-    application_of,
     charge,
     most_within,
     over,
 )
-from rankd.core.placement.reason import Reason, lacking, not_able, over_models, over_quota, over_whole, reserved
+from rankd.core.placement.reason import (
+    Reason,
+    in_order,
+    lacking,
+    not_able,
+    over_models,
+    over_quota,
+    over_whole,
+    reserved,
+)
+from rankd.core.placement.shortest_first import ShortestFirst, Turn
 from rankd.core.placement.timeline import Timeline
-from rankd.core.placement.traversal import Traversal, Turn
+from rankd.core.placement.traversal import Traversal
 from rankd.core.placement.within_quota import models_within, whole_within
 from rankd.core.ranking.columns import BoolArray, IntArray
 
@@ -64,34 +73,34 @@ class _Cycle:
         self.partition = memory.partition
         self.table = NodeTable(problem.nodes, policy, problem.node_sort.resourceweights, problem.holds, problem.billing)
         memory.update(problem)
-        self.walk = Traversal(self.partition, ArrayLimits(problem.array_rooms, problem.array_of))
+        self.rule = BackfillRule(problem)
+        self.walk: Traversal | ShortestFirst = Traversal(
+            self.partition, ArrayLimits(problem.array_rooms, problem.array_of)
+        )
         self.quotas = QuotaBook(self.partition.index, problem.used, problem.tenants)
         self.timeline = Timeline(self.table, problem.now)
-        self.cases: dict[tuple[int, int], Case] = {}
         self.finders: dict[tuple[int, float | None], Finder] = {}
         self.index: NodeIndex | None = None
         self.looked_at = 0
         self.in_vain = 0
-        self.too_large: dict[int, bool] = {}
         self.n_passed_at = 0
         self.backfilled = 0
         self.placements: list[Placement] = []
         self.reservations: list[Reservation] = []
         self.reasons: dict[tuple[int, int], WaitReason] = {}
         self.by_job: dict[int, WaitReason] = {}
-        self.reserved_of: Counter[int] = Counter()
         self.blocked: set[tuple[int, int]] = set()
         self.told: dict[tuple[int, float, int], tuple[tuple[int, int], Reason]] = {}
         self.free: dict[int, tuple[int, BoolArray, int]] = {}
         self.largest: IntArray = self.table.free[self.table.up].max(axis=0, initial=np.iinfo(np.int64).min)
         self.most: list[int] = self.largest.tolist()
+        self.cases = Cases(problem.kinds, self.table, self.quotas, self.largest)
 
     def run(self) -> CycleOutcome:
-        # a kind that no node will ever have room for gets no reservation either
-        self._pass(self.timeline.ever_free()[np.newaxis] if self._may_reserve() else self._largest())
+        self._pass(self._worth_trying())
         while (turn := self.walk.next()) is not None:
             self.looked_at += 1
-            case = self._case(turn)
+            case = self.cases.of(turn)
             blocked = self._look(turn, case)
             if blocked is not None:
                 self._wait(turn, case, blocked)
@@ -106,6 +115,13 @@ class _Cycle:
             looked_at=self.looked_at,
             backfilled=self.backfilled,
         )
+
+    def _worth_trying(self) -> IntArray:
+        """The most that a job can ask a node for to be tried at all; int64 (n_groups, n_types + 1)."""
+        if self.rule.is_strict:  # a job that waits holds up the others
+            return np.full((1, len(self.table.types) + 1), LARGEST)
+        # a kind that no node will ever have room for gets no reservation either
+        return self.timeline.ever_free()[np.newaxis] if self.rule.may_reserve() else self._largest()
 
     def _pass(self, largest: IntArray) -> None:
         """Pass all kinds that ask a node for more than each row of ``largest``, int64 (n_groups, n_types + 1).
@@ -156,43 +172,22 @@ class _Cycle:
             passed = passed[kinds.over(passed, room) | kinds.exclusive[passed]]
         found = []
         for kind in passed.tolist():
-            case = self._case(Turn(queue, 0, kind))
+            case = self.cases.of(Turn(queue, 0, kind))
             if reason := self._over_quota(case) or self._over_whole(case):
                 found.append(WaitReason(queue, kind, *reason))
-        return found
-
-    def _case(self, turn: Turn) -> Case:
-        key = (turn.queue, turn.kind)
-        case = self.cases.get(key)
-        if case is None:
-            kind = self.problem.kinds[turn.kind]
-            demand = self.table.demand(kind.shape)
-            case = self.cases[key] = Case(
-                kind,
-                demand,
-                self.quotas.of(turn.queue, kind),
-                application_of(turn.queue, kind),
-                is_too_large=self._is_too_large(demand),
-            )
-        return case
-
-    def _is_too_large(self, demand: Demand) -> bool:
-        """Whether the demand is larger, in any type, than the most that any node had free at the beginning."""
-        found = self.too_large.get(id(demand))
-        if found is None:
-            found = self.too_large[id(demand)] = bool((demand.least > self.largest).any())
         return found
 
     def _look(self, turn: Turn, case: Case) -> Reason | None:
         """Start the job; or return the reason why it can't start."""
         if found := self._over_quota(case):
             return found
-        if (turn.queue, turn.kind) not in self.blocked:
+        if self.rule.ahead is None and (turn.queue, turn.kind) not in self.blocked:
             rows = self._choose(case)
             if rows:
                 self._start(turn, case, rows)
                 return None
-        return self._over_whole(case) or self._over_models(case) or self._why_none(case)
+        is_tried = self.rule.ahead is None
+        return self._over_whole(case) or (self._over_models(case) if is_tried else None) or self._why_none(case)
 
     def _over_quota(self, case: Case) -> Reason | None:
         found = over(case.accounts, case.least, case.application)
@@ -310,6 +305,8 @@ class _Cycle:
     def _why_too_few(self, case: Case) -> Reason:
         fits, n_free = self._free(case)
         if n_free >= case.shape.min_nodes:
+            if self.rule.ahead is not None:
+                return in_order(self.rule.ahead)
             refused = np.flatnonzero(self._kept_from(case, fits))
             for row in refused[:1].tolist():
                 if delayed := self.timeline.delayed(row, case.demand, case.limit_s):
@@ -324,20 +321,22 @@ class _Cycle:
         else:
             self.reasons.setdefault((turn.queue, turn.kind), reason)
         self.blocked.add((turn.queue, turn.kind))
-        is_reserved = blocked.code in (RESOURCES, RESERVED) and self._may_reserve() and self._reserve(turn, case)
-        goes_on = is_reserved and self._may_reserve()
-        if not (goes_on and self._may_reserve_task(turn.job)):
+        is_reserved = blocked.code in (RESOURCES, RESERVED) and self.rule.may_reserve() and self._reserve(turn, case)
+        self.rule.on_blocked(turn.job, blocked.code)
+        goes_on = is_reserved and self.rule.may_reserve()
+        if not (goes_on and self.rule.may_reserve_task(turn.job)):
             self.walk.pass_rest()
         if not self.problem.each and not goes_on:
             self.walk.block(turn.queue, turn.kind)
-        if is_reserved and not self._may_reserve():
+        if turn.job == self.rule.ahead or (is_reserved and not self.rule.may_reserve()):
             self._pass(self._largest())
+            self._change_order()
         if blocked.code == RESOURCES:
             self._pass_again()
 
-    def _may_reserve_task(self, job: int) -> bool:
-        """Whether another task of the same array may get a reservation."""
-        return self.problem.backfill == "conservative" and self.reserved_of[job] < self.problem.array_reserve
+    def _change_order(self) -> None:
+        if self.rule.is_by_limit and isinstance(self.walk, Traversal):
+            self.walk = self.walk.rest_by_limit()
 
     def _explain_limited(self) -> None:
         if self.problem.each:
@@ -348,18 +347,9 @@ class _Cycle:
         """After several jobs that found no room: pass the kinds for which no node has room any more."""
         self.in_vain += 1
         has_started = self.n_passed_at != len(self.placements)
-        if has_started and self.in_vain * _NODES_PER_LOOK > len(self.table.nodes) and not self._may_reserve():
+        if has_started and self.in_vain * _NODES_PER_LOOK > len(self.table.nodes) and not self.rule.may_reserve():
             self.in_vain, self.n_passed_at = 0, len(self.placements)
             self._pass(self._largest())
-
-    def _may_reserve(self) -> bool:
-        match self.problem.backfill:
-            case "none":
-                return False
-            case "conservative":
-                return True
-            case _:
-                return len(self.reservations) < self.problem.reserve_depth
 
     def _reserve(self, turn: Turn, case: Case) -> bool:
         """Reserve nodes for the job from the earliest possible instant. Returns False if there is none."""
@@ -372,7 +362,7 @@ class _Cycle:
                 rows = whole_within(self.table, case, rows, case.shape.min_nodes)
             rows = rows[: case.shape.min_nodes]
             if len(rows) == case.shape.min_nodes:
-                self.reserved_of[turn.job] += 1
+                self.rule.on_reserved(turn.job)
                 self.timeline.reserve(turn.job, rows, case.demand, instant, case.limit_s)
                 charge(case.accounts, self.table.amounts(rows, case.shape), case.application)
                 self.reservations.append(Reservation(turn.job, self.table.names(rows), instant))

@@ -84,6 +84,11 @@ class JobStream:
         other.application = own and NamedApplication(own.created_at, own.id_place, own.usage.copy())
         return other
 
+    @property
+    def left(self) -> int | None:
+        """The tasks of the array at ``at`` that have not been tried; None before its first one."""
+        return self._left
+
     def is_done(self) -> bool:
         """Whether all jobs have been tried."""
         return self.at >= len(self.waiting.jobs)

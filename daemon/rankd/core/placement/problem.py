@@ -25,7 +25,8 @@ RESOURCES = "resources"
 RESERVED = "reserved"
 ARRAY_LIMIT = "array limit"
 
-Backfill = Literal["easy", "conservative", "none"]
+Backfill = Literal["easy", "conservative", "none", "strict"]
+BackfillOrder = Literal["rank", "shortest"]
 
 
 def no_applications() -> Applications:
@@ -38,7 +39,8 @@ class WaitingJobs(msgspec.Struct, frozen=True, kw_only=True):
 
     ``kinds``: indices into the kinds of the problem. ``applications`` (-1: the job is its own) and ``submitted_at``
     (float64, UTC seconds) are needed only in leaves whose policy uses usage. There the order of applications changes
-    during a cycle. ``tasks``: the pending tasks of each; None if no job is an array.
+    during a cycle. With the backfill order ``shortest``, ``submitted_at`` is needed in all leaves. ``tasks``: the
+    pending tasks of each; None if no job is an array.
     """
 
     jobs: IntArray
@@ -104,6 +106,7 @@ class PartitionProblem(msgspec.Struct, frozen=True, kw_only=True):
     applications: Applications = msgspec.field(default_factory=no_applications)
     node_sort: NodeSort = NodeSort()
     backfill: Backfill = "easy"
+    backfill_order: BackfillOrder = "rank"
     reserve_depth: int = 1
     array_reserve: int = 20
     array_rooms: Mapping[int, int] = {}

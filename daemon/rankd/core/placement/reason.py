@@ -70,6 +70,13 @@ def reserved(node: str, job: int, at: float) -> Reason:
     return Reason(RESERVED, f"it would delay job {job}, for which {node} is kept from {shown_instant(at)} on")
 
 
+def in_order(job: int) -> Reason:
+    """It has room, but another job of the partition is before it, and none may be passed."""
+    return Reason(
+        RESERVED, f"job {job} is before it and waits for nodes; scheduling.backfill is strict, so it waits too"
+    )
+
+
 def _room(n_free: int, n_able: int) -> str:
     """``2 nodes could hold it, but only 1 has room now``."""
     if n_free == 0:

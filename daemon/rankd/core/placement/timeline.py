@@ -69,7 +69,8 @@ class Kept(NamedTuple):
         if demand.of_any_model:
             for place in np.flatnonzero(allowed & (self.free[rows, -1] < _UNKEPT)).tolist():
                 row = rows[place]
-                allowed[place] = (self.table.share(row, demand).vector <= self.free[row]).all()
+                vector = self.table.share(row, demand).vector
+                allowed[place] = (vector <= self.free[row])[vector > 0].all()  # a node that has shrunk has less than 0
         return allowed
 
 

@@ -11,8 +11,6 @@ several leaves with only blocked jobs, all such leaves are left out at once, if 
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from rankd.core.model.quantity import Resources, add_amounts
@@ -20,6 +18,7 @@ from rankd.core.placement.array_limit import ArrayLimits
 from rankd.core.placement.live_queue import LiveQueue
 from rankd.core.placement.partition_state import PartitionState
 from rankd.core.placement.queue_tree import path_of
+from rankd.core.placement.shortest_first import ShortestFirst, Turn
 from rankd.core.ranking.columns import BoolArray
 
 _FEW_SKIPS = 2
@@ -28,14 +27,6 @@ _PART_KEPT = 8
 """Leaves are left out only if at most one in this number of leaves has other jobs."""
 _AGAIN = 4
 """If more leaves have other jobs, the number of skipped leaves before the next search grows by this factor."""
-
-
-class Turn(NamedTuple):
-    """The next job to try: the id of its leaf queue, its id, its kind."""
-
-    queue: int
-    job: int
-    kind: int
 
 
 class Traversal:
@@ -143,6 +134,17 @@ class Traversal:
             self._tree.refresh(live)
             live = live.above
         self._current = None
+
+    def rest_by_limit(self) -> ShortestFirst:
+        """The jobs that were not tried, those with the shortest time limit first. It continues this traversal."""
+        self._go_on()
+        leaves = [self._tree.lives[place] for place in self._partition.contents]
+        rest = [
+            (leaf.view.id, stream, self._always if leaf.blocked is None else leaf.blocked)
+            for leaf in leaves
+            for stream in leaf.streams
+        ]
+        return ShortestFirst(rest, self._partition.kinds, self._always, self._limits, self.limited)
 
     def pass_rest(self) -> None:
         """Pass the other tasks, if the last job was a task of an array."""

@@ -46,6 +46,10 @@ class ScheduledQueues:
         """Leaves that sort applications by their resource usage."""
         return frozenset[int]().union(*(self.of(partition, nodes).by_usage for partition in self.partitions))
 
+    def all(self, nodes: Mapping[str, NodeSet]) -> frozenset[int]:
+        """All queues."""
+        return frozenset(view.id for partition in self.partitions for view in self.of(partition, nodes).views)
+
     def rules(self, default_time_limit_s: float | None) -> Rules:
         """What distinguishes kinds: leaves below queues with limits, and below queues with ``maxapplications``."""
         by_user: set[int] = set()

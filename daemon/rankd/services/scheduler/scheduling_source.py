@@ -219,8 +219,7 @@ class SchedulingSource:
         if self._staged.has_more:
             self._load_staged(connection)
         if self._staged.has_any and self._staged.waiting is not None:
-            by_usage = self._queues.by_usage(self._nodes)
-            waiting = self._staged.waiting.look(by_usage, is_stale=False, unranked=lambda: NO_UNRANKED)
+            waiting = self._staged.waiting.look(self._detailed(), is_stale=False, unranked=lambda: NO_UNRANKED)
             for problem in self._problems(self._staged.of_loaded(waiting), now):
                 self._staged_memory(problem).update(problem)
 
@@ -242,9 +241,14 @@ class SchedulingSource:
         Jobs that changed after the generation wait for the next one. While that is overdue, they come after the ranked
         jobs.
         """
-        by_usage = self._queues.by_usage(self._nodes)
-        waiting = self._waiting.look(by_usage, is_stale=self.staleness.is_stale, unranked=self._unranked)
+        waiting = self._waiting.look(self._detailed(), is_stale=self.staleness.is_stale, unranked=self._unranked)
         return self._problems(waiting, now)
+
+    def _detailed(self) -> frozenset[int]:
+        """The leaves in whose order more counts than priorities: usage, or times of submission."""
+        if self._configuration.settings.scheduling.backfill_order == "shortest":
+            return self._queues.all(self._nodes)
+        return self._queues.by_usage(self._nodes)
 
     def _unranked(self) -> Unranked:
         """The jobs that come after the ranked ones while a generation is overdue."""
@@ -270,6 +274,7 @@ class SchedulingSource:
                     applications=self._applications,
                     node_sort=partition.nodesort,
                     backfill=scheduling.backfill,
+                    backfill_order=scheduling.backfill_order,
                     reserve_depth=scheduling.reserve_depth,
                     array_reserve=scheduling.array_reserve,
                     array_rooms=rooms,

@@ -28,6 +28,7 @@ JOB = {"id": 1, "user": "ann"}
         ({"associations": [{"account": "a", "priority": 2**53 + 1}]}, ["$.associations[0].priority"]),
         ({"priority": {"policy": "multifactor", "weights": {}}}, ["$.priority.weights"]),
         ({"priority": {"policy": "multifactor", "weights": {"x": 1.0}}}, ["$.priority.weights.x"]),
+        ({"scheduling": {"backfill": "strict", "backfill_order": "shortest"}}, ["$.scheduling.backfill_order"]),
         ({"priority": {"policy": "multifactor", "weights": {"age": 1.0}, "fairshare": {"billing": {"gpu": -1}}}},
          ["$.priority.fairshare.billing.gpu"]),
     ],

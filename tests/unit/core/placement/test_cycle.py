@@ -3,6 +3,7 @@ import pytest
 from builder import NOW, kind, node, problem, shape, views
 
 from rankd.core.instant import shown_instant
+from rankd.core.model.device import Device, offered
 from rankd.core.model.node import NodeState
 from rankd.core.model.queue import NodeSort
 from rankd.core.placement.cycle import run_cycle
@@ -264,6 +265,71 @@ def test_of_several_reservations_of_a_node_the_one_that_is_delayed_is_named():
     given = problem(ONE, jobs, [node("a", 3000, used={"vcore": 2000})], holds=holds, backfill="conservative")
     assert promised(given)[:2] == [(1, NOW + 10), (2, NOW + 110)]
     assert reserved_fact(given).startswith("it would delay job 2, ")
+
+
+def test_a_node_with_less_than_nothing_of_a_type_free_takes_jobs_that_do_not_ask_for_it():
+    """The node has shrunk. The second job leaves to the reserved one what it needs of the GPUs."""
+    gpus = [Device(model="a100", id=f"g{at}", index=at) for at in range(5)]
+    amounts = {"vcore": 2000, "gpu": 2, "gpu:a100": 2}
+    shrunk = node("a", capacity=offered({"vcore": 1000}, gpus), used=amounts, devices=gpus)
+    holds = [Hold(node="a", resources=amounts, ends_at=NOW + 5, devices=("g0", "g1"))]
+    large, small = (kind(shape(resources={"gpu": amount}), time_limit_s=7) for amount in (4, 1))
+    given = problem(ONE, {1: waiting((1, large), (2, small))}, [shrunk], holds=holds, backfill="easy")
+    assert promised(given) == [(1, NOW + 5)]
+    assert jobs_started(given) == [2]
+
+
+# --- strict, and the order of backfilling ---------------------------------------------------------------------
+
+
+def test_with_strict_no_job_passes_one_that_waits_for_nodes():
+    jobs = {1: waiting((1, shape(4000)), (2, CORE), (3, shape(8000)))}
+    given = problem(ONE, jobs, [node("n", 4000, used={"vcore": 1000})], backfill="strict")
+    assert jobs_started(given) == []
+    found = {key[1]: reason for key, reason in reasons(given).items()}
+    assert found[CORE.key()].reason == RESERVED
+    assert found[CORE.key()].fact.startswith("job 1 is before it and waits for nodes")
+    assert found[shape(8000).key()].reason == NO_NODE_FITS
+
+
+def test_with_strict_a_job_that_no_node_will_have_room_for_holds_up_the_others():
+    """The running job has no limit, so nothing can be reserved."""
+    holds = [Hold(node="n", resources={"vcore": 1000})]
+    jobs = {1: waiting((1, shape(4000)), (2, CORE))}
+    given = problem(ONE, jobs, [node("n", 4000, used={"vcore": 1000})], holds=holds, backfill="strict")
+    assert jobs_started(given) == []
+
+
+def test_with_strict_jobs_over_quota_and_jobs_that_no_node_fits_hold_up_nobody():
+    queues = views(("root", {}), ("root.a", {"maximum": {"vcore": 0}}), ("root.b", {}))
+    jobs = {1: waiting((1, CORE, 9)), 2: waiting((2, shape(9000), 5), (3, CORE, 3))}
+    assert jobs_started(problem(queues, jobs, [node("n", 4000)], backfill="strict")) == [3]
+
+
+def a_full_node(jobs, **fields):
+    """A node with one free core for ten seconds; then the first job has a reservation."""
+    holds = [Hold(node="n", resources={"vcore": 3000}, ends_at=NOW + 10)]
+    nodes = [node("n", 4000, used={"vcore": 3000})]
+    return problem(ONE, {1: waiting(*jobs)}, nodes, holds=holds, backfill="easy", **fields)
+
+
+def test_behind_the_reserved_jobs_the_shortest_is_tried_first_where_the_site_wants_that():
+    wide, long, short = kind(shape(4000), time_limit_s=50), kind(CORE, time_limit_s=9), kind(CORE, time_limit_s=3)
+    jobs = ((1, wide), (2, long), (3, short))
+    assert jobs_started(a_full_node(jobs)) == [2]
+    assert jobs_started(a_full_node(jobs, backfill_order="shortest")) == [3]
+
+
+def test_of_equally_short_jobs_the_earlier_submission_is_tried_first():
+    short = kind(CORE, time_limit_s=3)
+    jobs = ((1, kind(shape(4000), time_limit_s=50)), (3, short), (2, short))
+    assert jobs_started(a_full_node(jobs, backfill_order="shortest")) == [2]
+
+
+def test_before_a_job_is_reserved_the_order_is_that_of_the_ranking():
+    jobs = {1: waiting((1, kind(CORE, time_limit_s=9)), (2, kind(CORE, time_limit_s=3)))}
+    given = problem(ONE, jobs, [node("n", 2000)], backfill="easy", backfill_order="shortest")
+    assert jobs_started(given) == [1, 2]
 
 
 # --- between queues -----------------------------------------------------------------------------------------
