@@ -10,12 +10,14 @@ from collections.abc import Iterable
 from typing import Any
 
 import msgspec
-from sqlalchemy import ColumnElement, Select, Text, bindparam, literal_column, select
+from sqlalchemy import ColumnElement, Integer, Select, Text, bindparam, column, literal_column, select
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.sql.selectable import TableValuedAlias
-from sqlalchemy.types import TypeDecorator
+from sqlalchemy.types import TypeDecorator, TypeEngine
+
+from rankd.store.engine.word import NUMBERS, TEXTS, VALUES
 
 
 class _JsonList(TypeDecorator[Iterable[object]]):
@@ -29,10 +31,28 @@ class _JsonList(TypeDecorator[Iterable[object]]):
 
 
 class _Rows(FunctionElement[Any]):
-    """The rows of a list."""
+    """The rows of a list: integers, texts, or any values as JSON."""
 
-    name = "rows_of_list"
     inherit_cache = True
+
+
+class _Numbers(_Rows):
+    name = "rankd_numbers"
+    inherit_cache = True
+
+
+class _Texts(_Rows):
+    name = "rankd_texts"
+    inherit_cache = True
+
+
+class _Values(_Rows):
+    name = "rankd_values"
+    inherit_cache = True
+
+
+_ROWS = {NUMBERS: _Numbers, TEXTS: _Texts, VALUES: _Values}
+_TYPES: dict[str, TypeEngine[Any]] = {NUMBERS: Integer(), TEXTS: Text(), VALUES: Text()}
 
 
 @compiles(_Rows, "sqlite")
@@ -40,16 +60,42 @@ def _sqlite_rows(element: _Rows, compiler: SQLCompiler, **named: Any) -> str:  #
     return f"json_each({compiler.process(element.clauses, **named)})"
 
 
+@compiles(_Rows, "postgresql")
+def _postgres_rows(element: _Rows, compiler: SQLCompiler, **named: Any) -> str:  # noqa: ANN401 - SQLAlchemy's
+    return f"{element.name}({compiler.process(element.clauses, **named)})"
+
+
 class _Item(FunctionElement[Any]):
     """A part of a JSON value."""
 
-    name = "item_of"
+    inherit_cache = True
+
+
+class _NumberItem(_Item):
+    name = "rankd_number_at"
+    type = Integer()
+    inherit_cache = True
+
+
+class _AnyItem(_Item):
+    name = "rankd_value_at"
+    inherit_cache = True
+
+
+class _TextItem(_Item):
+    name = "rankd_text_at"
+    type = Text()
     inherit_cache = True
 
 
 @compiles(_Item, "sqlite")
 def _sqlite_item(element: _Item, compiler: SQLCompiler, **named: Any) -> str:  # noqa: ANN401 - SQLAlchemy's
     return f"json_extract({compiler.process(element.clauses, **named)})"
+
+
+@compiles(_Item, "postgresql")
+def _postgres_item(element: _Item, compiler: SQLCompiler, **named: Any) -> str:  # noqa: ANN401 - SQLAlchemy's
+    return f"{element.name}({compiler.process(element.clauses, **named)})"
 
 
 class _Length(FunctionElement[int]):
@@ -64,24 +110,43 @@ def _sqlite_length(element: _Length, compiler: SQLCompiler, **named: Any) -> str
     return f"json_array_length({compiler.process(element.clauses, **named)})"
 
 
-def listed(parameter: str) -> TableValuedAlias:
+@compiles(_Length, "postgresql")
+def _postgres_length(element: _Length, compiler: SQLCompiler, **named: Any) -> str:  # noqa: ANN401 - SQLAlchemy's
+    return f"json_array_length(CAST({compiler.process(element.clauses, **named)} AS json))"
+
+
+def listed(parameter: str, kind: str = NUMBERS) -> TableValuedAlias:
     """The list in ``parameter``, as a table with the column ``value``."""
-    return _Rows(bindparam(parameter, type_=_JsonList())).table_valued("value")
+    return _table(bindparam(parameter, type_=_JsonList()), kind)
 
 
-def values_of(parameter: str) -> Select[tuple[Any]]:
+def values_of(parameter: str, kind: str = NUMBERS) -> Select[tuple[Any]]:
     """The values of such a list, for ``column.in_(values_of("ids"))``."""
-    return select(listed(parameter).c.value)
+    return select(listed(parameter, kind).c.value)
 
 
-def elements_of(column: ColumnElement[Any]) -> TableValuedAlias:
+def elements_of(column: ColumnElement[Any], kind: str = NUMBERS) -> TableValuedAlias:
     """The JSON list in a column, as a table with the column ``value``. Join it ``true()`` to the column's table."""
-    return _Rows(column).table_valued("value")
+    return _table(column, kind)
 
 
-def item_of(value: ColumnElement[Any], path: str) -> ColumnElement[Any]:
-    """The part of a JSON value at a path of SQL/JSON: ``$[0]``, ``$.job``."""
-    return _Item(value, literal_column(f"'{path}'"))
+def _table(source: ColumnElement[Any], kind: str) -> TableValuedAlias:
+    return _ROWS[kind](source).table_valued(column("value", _TYPES[kind]))
+
+
+def number_of(value: ColumnElement[Any], path: str) -> ColumnElement[int]:
+    """The integer at a path of a JSON value: ``$[0]``, ``$.job``."""
+    return _NumberItem(value, literal_column(f"'{path}'"))
+
+
+def value_of(value: ColumnElement[Any], path: str) -> ColumnElement[Any]:
+    """What is at a path of a JSON value, for a result: a number, or a text."""
+    return _AnyItem(value, literal_column(f"'{path}'"))
+
+
+def text_of(value: ColumnElement[Any], path: str) -> ColumnElement[str]:
+    """The text at a path of a JSON value."""
+    return _TextItem(value, literal_column(f"'{path}'"))
 
 
 def length_of(column: ColumnElement[Any]) -> ColumnElement[int]:

@@ -23,6 +23,12 @@ def _sqlite_utc_day(element: _UtcDay, compiler: SQLCompiler, **named: Any) -> st
     return f"date({compiler.process(element.clauses, **named)}, 'unixepoch')"
 
 
+@compiles(_UtcDay, "postgresql")
+def _postgres_utc_day(element: _UtcDay, compiler: SQLCompiler, **named: Any) -> str:  # noqa: ANN401 - SQLAlchemy's
+    at = compiler.process(element.clauses, **named)
+    return f"to_char(to_timestamp({at}) AT TIME ZONE 'UTC', 'YYYY-MM-DD')"
+
+
 def utc_day(column: ColumnElement[Any]) -> ColumnElement[str]:
     """The UTC day of the time (UTC seconds) in a column, as ``2026-11-23``."""
     return _UtcDay(column)

@@ -16,7 +16,7 @@ from rankd.config.change import Change as Difference
 from rankd.core.change.job_change import VIA
 from rankd.core.model.notification import Wanted, is_wanted
 from rankd.store.engine.connection import Connection
-from rankd.store.engine.listed import item_of
+from rankd.store.engine.listed import text_of
 from rankd.store.engine.plan import most
 from rankd.store.record.dead_letter import has_unpublished, unpublished
 from rankd.store.record.relay_mark import Mark
@@ -146,7 +146,7 @@ _KINDS = {
             _JOBS.at,
             _JOBS.actor,
             _JOBS.cause,
-            item_of(_JOBS.detail, f"$.{VIA}"),
+            text_of(_JOBS.detail, f"$.{VIA}"),
             jobs.c.user,
             jobs.c.array_job,
             jobs.c.array_task,

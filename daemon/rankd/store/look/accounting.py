@@ -15,7 +15,7 @@ import msgspec
 from rankd.core.model.array import parse_name
 from rankd.core.model.index_set import EMPTY, IndexSet, common, read, union
 from rankd.store.engine.reading import fetch
-from rankd.store.engine.word import IN_LIST
+from rankd.store.engine.word import IN_NUMBERS, IN_TEXTS
 from rankd.store.look.job_filter import as_json, count_jobs, job_ids
 from rankd.store.look.task_row import cancellation, folded, who_cancelled
 
@@ -31,19 +31,19 @@ _COLUMNS = """
     measured, message, reason, comment, array, array_limit, array_job, array_task"""
 _ARRAYS = f"""
 SELECT a.job_id, j."array" AS pending, a.cancelled FROM arrays a JOIN jobs j ON j.id = a.job_id
-WHERE a.job_id {IN_LIST}"""
+WHERE a.job_id {IN_NUMBERS}"""
 _GPU_USES = f"""
 SELECT job, avg(mean_utilisation) AS gpu_utilisation, max(peak_memory) AS gpu_memory
-FROM job_device WHERE job {IN_LIST} GROUP BY job, allocation ORDER BY allocation"""
+FROM job_device WHERE job {IN_NUMBERS} GROUP BY job, allocation ORDER BY allocation"""
 _NOT_USED = {"gpu_utilisation": None, "gpu_memory": None}
-_STATES = f"(state {IN_LIST} OR id IN (SELECT job_id FROM arrays WHERE cancelled IS NOT NULL))"
+_STATES = f"(state {IN_TEXTS} OR id IN (SELECT job_id FROM arrays WHERE cancelled IS NOT NULL))"
 """Arrays in any state, if tasks of them were cancelled without records."""
 
 
 _MODELS = f"""
     SELECT j.id AS job, d.model, count(*) AS number
     FROM jobs j JOIN allocation_devices d ON d.allocation_id = j.allocation_id
-    WHERE j.id {IN_LIST} GROUP BY j.id, d.model ORDER BY j.id, d.model"""
+    WHERE j.id {IN_NUMBERS} GROUP BY j.id, d.model ORDER BY j.id, d.model"""
 
 _DETAILS = f"""
     SELECT j.id, json_extract(coalesce(t.request, j.request), '$.cwd') AS cwd,
@@ -105,7 +105,7 @@ def accounting_of(connection: Reader, ids: Sequence[int], wanted: AccountingFilt
 
     If only tasks of an array are named, those of them that have no records are in the place of the array.
     """
-    sql = f"SELECT {_COLUMNS} FROM job WHERE id {IN_LIST} ORDER BY id"
+    sql = f"SELECT {_COLUMNS} FROM job WHERE id {IN_NUMBERS} ORDER BY id"
     rows = fetch(connection, sql, [json.dumps(ids)])
     uses = {row.pop("job"): row for row in fetch(connection, _GPU_USES, [json.dumps(ids)])}  # those of the last run
     details = {row.pop("id"): row for row in fetch(connection, _DETAILS, [json.dumps(ids)])}

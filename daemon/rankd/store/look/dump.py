@@ -28,7 +28,18 @@ from rankd.core.model.job import BY_INDEX, SINGLETON, URGENCY_DEFAULT, Event, St
 from rankd.core.model.quantity import shown_resources
 from rankd.core.model.setting import PrioritySettings
 from rankd.store.engine.reading import Reader, Row, fetch, tuples
-from rankd.store.engine.word import IN_LIST, LISTED, elements
+from rankd.store.engine.word import (
+    IN_NUMBERS,
+    IN_TEXTS,
+    TEXTS,
+    VALUES,
+    WITH_EACH,
+    elements,
+    listed,
+    members,
+    number_at,
+    value_at,
+)
 from rankd.store.look.class_list import class_access
 from rankd.store.record.adapter import in_force
 from rankd.store.record.all_nodes import all_nodes
@@ -40,7 +51,7 @@ SELECT number, ranked_at AS at, policy, revision, failures
 FROM generations WHERE kind = 'full' ORDER BY number DESC LIMIT 1"""
 
 _WEIGHTS = f"""
-SELECT w.key AS name, coalesce(n.value, w.value) AS weight FROM generations g, {elements("g.weights", "w")}
+SELECT w.key AS name, coalesce(n.value, w.value) AS weight FROM generations g {WITH_EACH} {members("g.weights", "w")}
 LEFT JOIN generation_numbers n ON n.generation = g.number AND n.name = 'weight.' || w.key
 WHERE g.number = ? ORDER BY w.id"""
 
@@ -55,17 +66,17 @@ SELECT j.id, j.revision, j.association_id, j.queue_id, j.qos_id, j."user", a.acc
     j.state, j.held, j.class_value, j.priority_class, j.preemption_policy, j.urgency, j.fixed_priority, j.nodes,
     j.min_nodes, j.resources, j.constraints, j.exclusive, j.time_limit_s, j.begin_at, j.depends_on, j.submitted_at,
     j.eligible_at, j.started_at, j.allocation_id, j.groups, j."array", j.array_limit, j.array_job, j.array_task,
-    y.job_id IS NOT NULL AS is_array, iif(y.n_eligible IS NULL, NULL, coalesce(y.eligible, '')) AS eligible_tasks,
-    j.name
+    y.job_id IS NOT NULL AS is_array,
+    CASE WHEN y.n_eligible IS NOT NULL THEN coalesce(y.eligible, '') END AS eligible_tasks, j.name
 FROM jobs j LEFT JOIN arrays y ON y.job_id = j.id JOIN associations a ON a.id = j.association_id
 JOIN queues q ON q.id = j.queue_id
 JOIN qos s ON s.id = j.qos_id LEFT JOIN applications p ON p.id = j.application_id
 WHERE j.state IN ('pending', 'allocated', 'running') OR j.revision > ? ORDER BY j.id"""
 
-_EVENTS = """
-SELECT e.id, e.job_id AS job, e.event, e.state, e.at, json_extract(e.detail, '$.allocation') AS allocation,
-    coalesce(json_extract(e.detail, '$.tasks'), json_extract(e.detail, '$.cancelled')) AS tasks,
-    json_extract(e.detail, '$.held.after') AS turned, json_extract(e.detail, '$.eligible_at.after') AS eligible
+_EVENTS = f"""
+SELECT e.id, e.job_id AS job, e.event, e.state, e.at, {number_at("e.detail", "$.allocation")} AS allocation,
+    coalesce({value_at("e.detail", "$.tasks")}, {value_at("e.detail", "$.cancelled")}) AS tasks,
+    {value_at("e.detail", "$.held.after")} AS turned, {value_at("e.detail", "$.eligible_at.after")} AS eligible
 FROM jobs j JOIN job_events e ON e.job_id = j.id WHERE j.revision > ? ORDER BY e.id"""
 
 _RANKED = f"SELECT i.value AS job FROM ranking_chunks c, {elements('c.ids', 'i')} WHERE c.generation = ?"
@@ -73,25 +84,25 @@ _RANKED = f"SELECT i.value AS job FROM ranking_chunks c, {elements('c.ids', 'i')
 _APPLICATIONS = f"""
 SELECT p.name AS id, q.path AS queue, q.partition, p.created_at, p.state
 FROM applications p JOIN queues q ON q.id = p.queue_id
-WHERE p.name {IN_LIST} ORDER BY p.id"""
+WHERE p.name {IN_TEXTS} ORDER BY p.id"""
 
 _ALLOCATIONS = f"""
 SELECT l.id, l.job_id AS job, e.value AS node, l.resources, l.devices,
     coalesce(l.started_at, l.allocated_at) AS started_at
-FROM allocations l, {elements("l.nodes", "e")} JOIN nodes n ON n.name = e.value
-WHERE l.id {IN_LIST} ORDER BY l.id, e.key"""
+FROM allocations l {WITH_EACH} {elements("l.nodes", "e", TEXTS)} JOIN nodes n ON n.name = e.value
+WHERE l.id {IN_NUMBERS} ORDER BY l.id, e.key"""
 
 _DEVICES = f"""
 SELECT allocation_id, node, device, model FROM allocation_devices
-WHERE allocation_id {IN_LIST} ORDER BY allocation_id, node, position, device"""
+WHERE allocation_id {IN_NUMBERS} ORDER BY allocation_id, node, position, device"""
 
-_OTHERS = f"SELECT id, state FROM jobs WHERE id {IN_LIST}"
-_TASKS = f"""SELECT t.id, t.state, t.array_job, t.array_task FROM {LISTED} w JOIN jobs t
-ON t.array_job = json_extract(w.value, '$[0]') AND t.array_task = json_extract(w.value, '$[1]')"""
+_OTHERS = f"SELECT id, state FROM jobs WHERE id {IN_NUMBERS}"
+_TASKS = f"""SELECT t.id, t.state, t.array_job, t.array_task FROM {listed(VALUES)} w JOIN jobs t
+ON t.array_job = {number_at("w.value", "$[0]")} AND t.array_task = {number_at("w.value", "$[1]")}"""
 _SPOILERS = f"""SELECT t.id, t.state, t.array_job, t.array_task FROM arrays y JOIN jobs t ON t.id = (
     SELECT b.id FROM jobs b WHERE b.array_job = y.job_id
     AND b.state IN ('failed', 'timeout', 'cancelled', 'node_lost') LIMIT 1)
-WHERE y.job_id {IN_LIST} AND y.n_failed + y.n_cancelled > 0"""
+WHERE y.job_id {IN_NUMBERS} AND y.n_failed + y.n_cancelled > 0"""
 """Of arrays that can't complete any more, a task that shows it."""
 
 _PLAIN = (

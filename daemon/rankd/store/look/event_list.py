@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from rankd.store.engine.reading import Reader, Row, fetch
-from rankd.store.engine.word import IN_LIST, JOIN_IN_ORDER, unindexed
+from rankd.store.engine.word import IN_NUMBERS, IN_TEXTS, JOIN_IN_ORDER, text_at, unindexed
 from rankd.store.look.job_filter import as_json
 from rankd.store.look.job_name import records_of
 
@@ -31,12 +31,14 @@ SELECT (SELECT max(id) FROM job_events) AS newest,
     (SELECT id FROM job_events WHERE id > ? ORDER BY id LIMIT 1) AS next"""
 _AT = "SELECT id, at FROM job_events WHERE id >= ? ORDER BY id LIMIT 1"
 _EVENTS = f"""
-SELECT e.id, e.job_id AS job, e.event, e.state, e.at, e.actor, e.cause, json_extract(e.detail, '$.via') AS via,
+SELECT e.id, e.job_id AS job, e.event, e.state, e.at, e.actor, e.cause, {text_at("e.detail", "$.via")} AS via,
     j."user", j.array_job, j.array_task
 FROM job_events e {JOIN_IN_ORDER} jobs j ON j.id = e.job_id
 WHERE e.id >= ? AND e.id <= ?{{terms}} ORDER BY e.id LIMIT ?"""
 _SINCE = " AND e.at >= ?"
-_JOBS, _USERS = (f" AND {unindexed(column)} {IN_LIST}" for column in ("e.job_id", 'j."user"'))
+_USER = 'j."user"'
+_JOBS = f" AND {unindexed('e.job_id')} {IN_NUMBERS}"
+_USERS = f" AND {unindexed(_USER)} {IN_TEXTS}"
 """So the events are read in the order of their ids, and the job of each is looked up."""
 
 

@@ -15,7 +15,7 @@ from rankd.core.errors import Refused
 from rankd.core.model.job import State
 from rankd.core.near_name import MOST_COMPARED, near_name
 from rankd.store.engine.reading import fetch
-from rankd.store.engine.word import LISTED
+from rankd.store.engine.word import TEXTS, listed
 from rankd.wire.request_size import check_request
 
 if TYPE_CHECKING:
@@ -58,7 +58,8 @@ def check_filter(connection: Reader, wanted: JobFilter, me: str | None = None) -
 
 
 def _missing(connection: Reader, names: Iterable[str], query: str) -> list[str]:
-    sql = f"SELECT DISTINCT value AS name FROM {LISTED} WHERE lower(value) NOT IN (SELECT lower(name) FROM ({query}))"
+    known = f"SELECT lower(name) FROM ({query}) q"
+    sql = f"SELECT DISTINCT value AS name FROM {listed(TEXTS)} WHERE lower(value) NOT IN ({known})"
     return [str(row["name"]) for row in fetch(connection, sql, [msgspec.json.encode(list(names)).decode()])]
 
 

@@ -10,12 +10,13 @@ import msgspec
 from rankd.core.errors import Refused
 from rankd.core.model.array import parse_name
 from rankd.store.engine.reading import Reader, Row, fetch
+from rankd.store.engine.word import value_at
 from rankd.store.look.job_name import record_of
 from rankd.store.look.job_script import script_bytes
 from rankd.store.look.priority_list import breakdown
 from rankd.store.look.task_row import as_task, cancellation, who_cancelled
 
-_ENVIRONMENT = """SELECT json_extract(coalesce(t.request, j.request), '$.env') AS env
+_ENVIRONMENT = f"""SELECT {value_at("coalesce(t.request, j.request)", "$.env")} AS env
     FROM jobs j LEFT JOIN array_requests t ON t.id = j.request_id WHERE j.id = ?"""
 _DEVICES = "SELECT devices FROM allocations WHERE id = ? AND devices IS NOT NULL"
 _NOTIFY = """SELECT n.notify FROM jobs j JOIN job_notifications n ON n.job_id = coalesce(j.array_job, j.id)

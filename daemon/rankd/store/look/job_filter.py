@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from rankd.store.engine.reading import Reader, fetch
-from rankd.store.engine.word import IN_LIST, LISTED
+from rankd.store.engine.word import IN_NUMBERS, IN_TEXTS, TEXTS, listed
 from rankd.store.look.job_name import records_of
 from rankd.wire.job_selection import JobFilter
 from rankd.wire.page import JobList
@@ -54,10 +54,10 @@ def conditions(wanted: JobFilter) -> tuple[str, list[object]]:
         ("qos", wanted.qos),
     ]
     given = [(column, values) for column, values in lists if values is not None]
-    terms = [f"{column} {IN_LIST}" for column, _ in given]
+    terms = [f"{column} {IN_NUMBERS if column == 'id' else IN_TEXTS}" for column, _ in given]
     parameters: list[object] = [as_json(values) for _, values in given]
     if wanted.queues is not None:
-        terms.append(f"lower(queue) IN (SELECT lower(value) FROM {LISTED})")
+        terms.append(f"lower(queue) IN (SELECT lower(value) FROM {listed(TEXTS)})")
         parameters.append(as_json(wanted.queues))
     if wanted.after is not None:
         terms.append("id > ?")
@@ -83,7 +83,7 @@ def _chosen(wanted: JobFilter) -> str:
     if wanted.qos is not None:
         columns.append("s.name AS qos")
         joins.append("JOIN qos s ON s.id = j.qos_id")
-    return f"(SELECT {', '.join(columns)} FROM jobs j{' '.join(joins)})"
+    return f"(SELECT {', '.join(columns)} FROM jobs j{' '.join(joins)}) chosen"
 
 
 def _where(wanted: JobFilter, terms: Sequence[str], values: Sequence[object]) -> tuple[str, list[object]]:

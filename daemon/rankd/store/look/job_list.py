@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rankd.store.engine.reading import Reader, Row, fetch
-from rankd.store.engine.word import IN_LIST
+from rankd.store.engine.word import IN_NUMBERS
 from rankd.store.look.job_filter import as_json, by_record, conditions, job_ids
 from rankd.store.look.priority_list import has_ranking
 from rankd.store.look.rank_look import whole_ranking
@@ -46,7 +46,7 @@ def jobs(connection: Reader, wanted: JobFilter) -> list[Row]:
 
 def jobs_of(connection: Reader, ids: Sequence[int]) -> list[Row]:
     """These jobs, by id."""
-    sql = f"SELECT {_JOB_LIST} FROM job WHERE id {IN_LIST} ORDER BY id"
+    sql = f"SELECT {_JOB_LIST} FROM job WHERE id {IN_NUMBERS} ORDER BY id"
     return _with_ranks(connection, fetch(connection, sql, [as_json(ids)]))
 
 
@@ -66,6 +66,6 @@ def _ranks(connection: Reader, ids: list[int]) -> Mapping[int, tuple[int, int]]:
         return {}
     if len(ids) > FEW:
         return whole_ranking(connection)
-    sql = f"SELECT id, rank, priority FROM job_priority WHERE id {IN_LIST}"
+    sql = f"SELECT id, rank, priority FROM job_priority WHERE id {IN_NUMBERS}"
     rows = fetch(connection, sql, [as_json(ids)])
     return {row["id"]: (row["rank"], row["priority"]) for row in rows if row["rank"] is not None}

@@ -13,7 +13,7 @@ from rankd.core.errors import Refused
 from rankd.core.model.array import JobName, by_kind, parse_name
 from rankd.core.model.index_set import IndexSet, common, contains, count, each, read, union
 from rankd.store.engine.reading import Reader, fetch
-from rankd.store.engine.word import IN_LIST
+from rankd.store.engine.word import IN_NUMBERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -67,7 +67,7 @@ def records_of(connection: Reader, names: Iterable[int | str]) -> list[int]:
         message = f"at most {MOST_TASKS} tasks can be named at once; name the whole array, or fewer tasks"
         raise Refused("too_many_tasks", message, "ids")
     found = numbers + [name.job for name in parsed if not name.indices]
-    sql = f"SELECT id FROM jobs WHERE array_job {IN_LIST}"
+    sql = f"SELECT id FROM jobs WHERE array_job {IN_NUMBERS}"
     found += [row["id"] for row in fetch(connection, sql, [msgspec.json.encode(found).decode()])]
     named: dict[int, list[IndexSet]] = {}
     for name in parsed:
@@ -79,7 +79,7 @@ def records_of(connection: Reader, names: Iterable[int | str]) -> list[int]:
 
 
 def _of_tasks(connection: Reader, name: JobName) -> list[int]:
-    sql = f"SELECT id FROM jobs WHERE array_job = ? AND array_task {IN_LIST}"
+    sql = f"SELECT id FROM jobs WHERE array_job = ? AND array_task {IN_NUMBERS}"
     listed = msgspec.json.encode(list(each(name.indices))).decode()
     found = [int(row["id"]) for row in fetch(connection, sql, [name.job, listed])]
     if any(common(read(text), name.indices) for text in _indices(connection, name.job)):

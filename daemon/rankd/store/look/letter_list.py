@@ -9,7 +9,7 @@ import json
 from typing import TYPE_CHECKING
 
 from rankd.store.engine.reading import Reader, Row, fetch
-from rankd.store.engine.word import IN_LIST
+from rankd.store.engine.word import IN_NUMBERS, IN_TEXTS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,12 +21,12 @@ def letters(connection: Reader, wanted: DeadLetterFilter) -> list[Row]:
     """Rows of the view ``dead_letter``, oldest first."""
     conditions, parameters = ["1"], list[object]()
     if wanted.ids is not None:
-        conditions.append(f"id {IN_LIST}")
+        conditions.append(f"id {IN_NUMBERS}")
         parameters.append(json.dumps(wanted.ids))
     elif not wanted.all:
         conditions.append("state = 'waiting'")
     if wanted.users is not None:
-        conditions.append(f'"user" {IN_LIST}')
+        conditions.append(f'"user" {IN_TEXTS}')
         parameters.append(json.dumps(wanted.users))
     if wanted.after is not None:
         conditions.append("id > ?")
@@ -37,6 +37,6 @@ def letters(connection: Reader, wanted: DeadLetterFilter) -> list[Row]:
 
 def losses(connection: Reader, users: Sequence[str] | None) -> list[Row]:
     """How many letters of which users were deleted because they had too many; of these users, or of all."""
-    where, parameters = ("", []) if users is None else (f' WHERE "user" {IN_LIST}', [users])
+    where, parameters = ("", []) if users is None else (f' WHERE "user" {IN_TEXTS}', [users])
     query = f'SELECT "user", letters, bytes, at FROM dead_letter_losses{where} ORDER BY at DESC LIMIT 1000'
     return fetch(connection, query, [json.dumps(list(value)) for value in parameters])

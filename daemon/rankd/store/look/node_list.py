@@ -11,7 +11,7 @@ import msgspec
 
 from rankd.core.model.device import is_device_kind, kind_of, with_sum
 from rankd.store.engine.reading import Reader, Row, fetch
-from rankd.store.engine.word import IN_LIST, JOIN_IN_ORDER
+from rankd.store.engine.word import IN_TEXTS, JOIN_IN_ORDER
 from rankd.store.look.job_filter import as_json
 
 if TYPE_CHECKING:
@@ -64,6 +64,6 @@ def count_running(connection: Reader, agents: Sequence[str]) -> int:
         "SELECT count(DISTINCT l.job_id) AS n FROM allocations l"
         f" {JOIN_IN_ORDER} allocation_nodes p ON p.allocation_id = l.id JOIN nodes n ON n.name = p.node"
         " WHERE l.ended_at IS NULL AND p.started_at IS NOT NULL AND p.ended_at IS NULL"
-        f" AND n.agent {IN_LIST}"
+        f" AND n.agent {IN_TEXTS}"
     )
     return int(fetch(connection, query, [as_json(agents)])[0]["n"])

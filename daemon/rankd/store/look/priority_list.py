@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rankd.store.engine.reading import Reader, Row, fetch, has_view
-from rankd.store.engine.word import IN_LIST
+from rankd.store.engine.word import IN_NUMBERS
 from rankd.store.look.job_filter import as_json, by_record, conditions
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def priorities(connection: Reader, wanted: JobFilter) -> list[Row]:
 
 def priorities_of(connection: Reader, ids: Sequence[int]) -> list[Row]:
     """Breakdowns of these pending jobs by rank; jobs without a rank come last."""
-    source = f"job_priority WHERE id {IN_LIST} ORDER BY rank IS NULL, rank, id"
+    source = f"job_priority WHERE id {IN_NUMBERS} ORDER BY rank IS NULL, rank, id"
     return _priorities(connection, source, [as_json(ids), max(len(ids), 1)])
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from rankd.store.engine.word import number_in
 from rankd.store.schema.rank_view import PRIORITY_WIDTH
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ def at_rank(connection: Reader, rank: int) -> int | None:
                 return int(job_id)
             shift += 1 if position > 0 else -1
     sql = (
-        "SELECT json_extract(ids, '$[' || (? - first_rank) || ']') FROM ranking_chunks"
+        f"SELECT {number_in('ids', '? - first_rank')} FROM ranking_chunks"
         " WHERE generation = ? AND first_rank <= ? ORDER BY chunk DESC LIMIT 1"
     )
     rows = _rows(connection, sql, [rank - shift, base, rank - shift])

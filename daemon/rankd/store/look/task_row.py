@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rankd.core.model.index_set import IndexSet, contains, count, each, read, written
 from rankd.store.engine.reading import Reader, Row, fetch
-from rankd.store.engine.word import IN_LIST
+from rankd.store.engine.word import IN_NUMBERS, value_at
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 MOST_EVENTS = 10_000
 """The most events of an array that are searched for the cancellation of a task, the newest ones."""
 
-_CANCELLATIONS = """
-SELECT at, actor, cause, coalesce(json_extract(detail, '$.cancelled'), json_extract(detail, '$.tasks')) AS tasks
-FROM (SELECT * FROM job_events WHERE job_id = ? ORDER BY id DESC LIMIT ?)
+_CANCELLATIONS = f"""
+SELECT at, actor, cause, coalesce({value_at("detail", "$.cancelled")}, {value_at("detail", "$.tasks")}) AS tasks
+FROM (SELECT * FROM job_events WHERE job_id = ? ORDER BY id DESC LIMIT ?) e
 WHERE event IN ('cancel', 'run_out', 'match') AND cause IS NOT NULL AND detail IS NOT NULL LIMIT ?"""
 """A cause: tasks that left the array to start have none."""
 _WHO = f"""
 SELECT j.id, e.actor FROM jobs j JOIN job_events e ON e.id = j.revision
-WHERE j.state = 'cancelled' AND e.actor <> 'rankd' AND j.id {IN_LIST}"""
+WHERE j.state = 'cancelled' AND e.actor <> 'rankd' AND j.id {IN_NUMBERS}"""
 """By ``rankd`` an array ends whose tasks were all cancelled, one by one."""
 
 _OF_THE_WHOLE = ("started_at", "ended_at", "exit_status", "signal")

@@ -19,7 +19,7 @@ from rankd.core.model.queue import QueueProperties
 from rankd.core.placement.node_shortage import NodeRoom, node_shortages
 from rankd.core.ranking.queue_key import lifted_priority
 from rankd.store.engine.reading import Reader, Row, fetch
-from rankd.store.engine.word import IN_LIST
+from rankd.store.engine.word import IN_NUMBERS, IN_TEXTS, value_at
 from rankd.store.look.device_list import devices
 from rankd.store.look.job_name import record_of
 from rankd.store.look.node_list import nodes
@@ -90,7 +90,7 @@ def _as_task(connection: Reader, record: Row, task: int, *, is_cancelled: bool) 
 
 def _unmet(connection: Reader, job: int) -> str | None:
     """The dependency because of which a job was cancelled, in words; None if it was cancelled for another reason."""
-    sql = """SELECT json_extract(detail, '$.unmet') AS unmet FROM job_event
+    sql = f"""SELECT {value_at("detail", "$.unmet")} AS unmet FROM job_event
         WHERE job_id = ? AND event = 'cancel' AND cause = 'dependency'"""
     rows = fetch(connection, sql, [job])
     return f"{_UNMET}: {rows[0]['unmet'] or 'aftercorr'}" if rows else None
@@ -101,7 +101,7 @@ def _nearest_other(connection: Reader, own: Row) -> int | None:
     last, width = own["rank"] - 1, 8
     while last > max(0, own["rank"] - 1 - OTHER_WITHIN):
         ids = [at_rank(connection, rank) for rank in range(last, max(0, last - width), -1)]
-        sql = f'SELECT id FROM job WHERE "user" <> ? AND id {IN_LIST}'
+        sql = f'SELECT id FROM job WHERE "user" <> ? AND id {IN_NUMBERS}'
         others = {row["id"] for row in fetch(connection, sql, [own["user"], json.dumps(ids)])}
         if found := next((job_id for job_id in ids if job_id in others), None):
             return found
@@ -160,7 +160,7 @@ def _path(connection: Reader, partition: str, queue: str, priority: int) -> list
     """
     names = queue.split(".")
     paths = [".".join(names[:depth]) for depth in range(len(names), 1, -1)]
-    sql = f"SELECT path, policy, offset FROM queue_priority WHERE partition = ? AND path {IN_LIST}"
+    sql = f'SELECT path, policy, "offset" FROM queue_priority WHERE partition = ? AND path {IN_TEXTS}'
     settings = {row["path"]: row for row in fetch(connection, sql, [partition, json.dumps(paths)])}
     shown = []
     for path in paths:

@@ -23,6 +23,7 @@ from rankd.store.engine.connection import Connection
 from rankd.store.engine.last_id import last_id
 from rankd.store.engine.listed import values_of
 from rankd.store.engine.prepared import run_each
+from rankd.store.engine.word import TEXTS
 from rankd.store.record.allocation_device import DevicesOfNodes, devices_of_nodes, insert_devices
 from rankd.store.record.array import split_first
 from rankd.store.record.job import apply_changes, read_states
@@ -43,7 +44,7 @@ _COLUMNS = (
 )
 _REASON_COLUMNS = ("queue_id", "shape", "time_limit_s", "user", "application_id", "reason", "fact")
 
-_UP = select(nodes.c.name).where(nodes.c.state == NodeState.UP.value, nodes.c.name.in_(values_of("names")))
+_UP = select(nodes.c.name).where(nodes.c.state == NodeState.UP.value, nodes.c.name.in_(values_of("names", TEXTS)))
 _REVISIONS = select(jobs.c.id, jobs.c.revision).where(jobs.c.id.in_(values_of("jobs")))
 _ALL_REASONS = delete(wait_reasons)
 _REASON = delete(wait_reasons).where(

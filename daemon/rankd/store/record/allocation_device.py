@@ -12,13 +12,14 @@ from rankd.core.model.device import Device, DeviceState, in_order, with_models
 from rankd.store.engine.bulk import bulk_insert
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.listed import values_of
+from rankd.store.engine.word import TEXTS
 from rankd.store.record.all_nodes import read_devices
 from rankd.store.schema.table import allocation_devices, nodes
 
 _COLUMNS = ("allocation_id", "node", "device", "model", "position", "held")
 _OF = allocation_devices.c
-_LISTED = select(nodes.c.name, nodes.c.devices).where(nodes.c.name.in_(values_of("names")))
-_HELD = select(_OF.node, _OF.device).where(_OF.held, _OF.node.in_(values_of("names")))
+_LISTED = select(nodes.c.name, nodes.c.devices).where(nodes.c.name.in_(values_of("names", TEXTS)))
+_HELD = select(_OF.node, _OF.device).where(_OF.held, _OF.node.in_(values_of("names", TEXTS)))
 _OF_ALLOCATIONS = (
     select(_OF.allocation_id, _OF.node, _OF.device, _OF.model, _OF.position)
     .where(_OF.allocation_id.in_(values_of("ids")))

@@ -27,6 +27,7 @@ from rankd.store.engine.connection import Connection
 from rankd.store.engine.listed import values_of
 from rankd.store.engine.plan import in_order, most
 from rankd.store.engine.prepared import run_each
+from rankd.store.engine.word import TEXTS
 from rankd.store.record.allocation_device import devices_of
 from rankd.store.record.node_action import drain_undrained
 from rankd.store.record.report import take_reports
@@ -60,7 +61,7 @@ _IS_TAKEN = and_(_PART.taken_at.is_not(None), _PART.ended_at.is_(None))
 _IS_PART = _PART.allocation_id == _OF.id
 
 _AGENTS = select(nodes.c.name, nodes.c.agent, func.coalesce(nodes.c.instance, "")).where(
-    _IS_PRESENT, nodes.c.name.in_(values_of("names"))
+    _IS_PRESENT, nodes.c.name.in_(values_of("names", TEXTS))
 )
 _NEWEST = select(_PART.node, func.max(_PART.allocation_id)).where(_IS_UNTAKEN).group_by(_PART.node)
 _ENDS = (

@@ -26,8 +26,9 @@ from rankd.core.model.index_set import IndexSet, common, count, each, of, read
 from rankd.core.model.job import Dependency, JobRequest, State
 from rankd.store.engine.bulk import bulk_insert
 from rankd.store.engine.connection import Connection
-from rankd.store.engine.listed import item_of, listed, values_of, written
+from rankd.store.engine.listed import listed, number_of, values_of, written
 from rankd.store.engine.plan import by_index, most
+from rankd.store.engine.word import VALUES
 from rankd.store.schema.job_table import IS_ACTIVE
 from rankd.store.schema.table import arrays, job_waits, jobs
 
@@ -37,7 +38,7 @@ WHOLE = -1
 _DEPENDENCIES = msgspec.json.Decoder(list[Dependency])
 _REQUEST = msgspec.json.Decoder(JobRequest)
 
-_OF, _WANTED = jobs.c, listed("jobs")
+_OF, _WANTED = jobs.c, listed("jobs", VALUES)
 _ARE_WANTED = _OF.id.in_(values_of("jobs"))
 _PROGRESS = (
     select(
@@ -63,7 +64,7 @@ _ABOUT_TO_BEGIN = by_index(
 _TASKS = select(_OF.array_job, _OF.array_task, _OF.state, _OF.started_at).join_from(
     _WANTED,
     jobs,
-    and_(_OF.array_job == item_of(_WANTED.c.value, "$[0]"), _OF.array_task == item_of(_WANTED.c.value, "$[1]")),
+    and_(_OF.array_job == number_of(_WANTED.c.value, "$[0]"), _OF.array_task == number_of(_WANTED.c.value, "$[1]")),
 )
 _INDICES = (
     select(arrays.c.job_id, _OF.array, arrays.c.cancelled)

@@ -14,8 +14,9 @@ from sqlalchemy import and_, bindparam, or_, select
 from rankd.core.model.index_set import contains, read
 from rankd.core.model.job import BY_INDEX, State
 from rankd.store.engine.connection import Connection
-from rankd.store.engine.listed import item_of, listed, values_of
+from rankd.store.engine.listed import listed, number_of, values_of
 from rankd.store.engine.plan import most
+from rankd.store.engine.word import VALUES
 from rankd.store.record.dependency import WHOLE
 from rankd.store.record.job_name import Target
 from rankd.store.schema.table import job_waits, jobs
@@ -24,8 +25,8 @@ MOST = 1_000_000
 ANY = -2
 """In place of a task: all of the job or the array."""
 
-_OF, _WAIT, _ROOTS = jobs.c, job_waits.c, listed("roots")
-_AWAITED, _TASK = item_of(_ROOTS.c.value, "$[0]"), item_of(_ROOTS.c.value, "$[1]")
+_OF, _WAIT, _ROOTS = jobs.c, job_waits.c, listed("roots", VALUES)
+_AWAITED, _TASK = number_of(_ROOTS.c.value, "$[0]"), number_of(_ROOTS.c.value, "$[1]")
 _PARENT = jobs.alias("parent")
 _STILL_WAITS = (
     _OF.id == _WAIT.job_id,

@@ -14,6 +14,7 @@ from rankd.core.model.device_report import DeviceNote, in_words, merged, with_st
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.listed import values_of
 from rankd.store.engine.upsert import upsert
+from rankd.store.engine.word import TEXTS
 from rankd.store.record.all_nodes import read_devices
 from rankd.store.record.device_fault import notes_of
 from rankd.store.record.node import record_node_event
@@ -79,7 +80,9 @@ def _write(
 ) -> None:
     """Write the notes; a device that is fine has none. Then the node's devices, and the amounts that it offers."""
     fine = [id_ for id_, note in changed.items() if note == _fine(id_)]
-    connection.execute(delete(device_notes).where(_OF.node == node, _OF.device.in_(values_of("ids"))), {"ids": fine})
+    connection.execute(
+        delete(device_notes).where(_OF.node == node, _OF.device.in_(values_of("ids", TEXTS))), {"ids": fine}
+    )
     rows = [_row(node, note, now) for id_, note in changed.items() if id_ not in fine]
     upsert(connection, device_notes, ["node", "device"], rows)
     devices = with_states(_devices(connection, node), list({**known, **changed}.values()))

@@ -35,10 +35,11 @@ from rankd.core.model.index_set import each
 from rankd.core.model.job import State
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.last_id import last_id
-from rankd.store.engine.listed import elements_of, item_of, length_of, listed, values_of, written
+from rankd.store.engine.listed import elements_of, length_of, listed, number_of, value_of, values_of, written
 from rankd.store.engine.plan import by_index, most
 from rankd.store.engine.upsert import add_sums, insert_missing
 from rankd.store.engine.utc_day import utc_day
+from rankd.store.engine.word import VALUES
 from rankd.store.schema.job_table import IS_ACTIVE
 from rankd.store.schema.table import (
     allocation_devices,
@@ -89,18 +90,18 @@ _OLD = select(_OF.id).where(
     not_(exists().where(_IS_OPEN)),
     not_(exists().where(_ARRAY.c.id == _OF.array_job, _ARRAY.c.state.in_(written("pending", "allocated", "running")))),
 )
-_DEPENDS_ON = elements_of(_OF.depends_on)
+_DEPENDS_ON = elements_of(_OF.depends_on, VALUES)
 _NAMED = (
-    select(item_of(_DEPENDS_ON.c.value, "$.job"))
+    select(value_of(_DEPENDS_ON.c.value, "$.job"))
     .distinct()
     .join_from(jobs, _DEPENDS_ON, true())
     .where(_OF.state == State.PENDING.value, _OF.depends_on.is_not(None))
 )
-_WANTED = listed("tasks")
+_WANTED = listed("tasks", VALUES)
 _TASKS = select(_OF.id).join_from(
     _WANTED,
     jobs,
-    and_(_OF.array_job == item_of(_WANTED.c.value, "$[0]"), _OF.array_task == item_of(_WANTED.c.value, "$[1]")),
+    and_(_OF.array_job == number_of(_WANTED.c.value, "$[0]"), _OF.array_task == number_of(_WANTED.c.value, "$[1]")),
 )
 _NAMED_SINCE = by_index(_NAMED.where(_OF.revision > bindparam("revision")), jobs, "jobs_revision")
 

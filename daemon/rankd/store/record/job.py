@@ -26,7 +26,8 @@ from rankd.core.model.job import AcceptedJob, Event, State, name_of, next_state
 from rankd.store.engine.bulk import bulk_insert, bulk_update
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.last_id import last_id
-from rankd.store.engine.listed import item_of, listed
+from rankd.store.engine.listed import listed, text_of
+from rankd.store.engine.word import VALUES
 from rankd.store.record.application import application_of, applications_of, follow
 from rankd.store.record.array_count import count_tasks, insert_arrays
 from rankd.store.record.catalog import Catalog, add_association
@@ -47,7 +48,7 @@ Key = tuple[str, str | None]
 _PENDING, _SUBMIT = State.PENDING.value, Event.SUBMIT.value
 """Plain texts: the driver takes ten times as long for a member of an enumeration."""
 
-_OF, _WANTED = jobs.c, listed("wanted")
+_OF, _WANTED = jobs.c, listed("wanted", VALUES)
 
 _STATES = select(
     _OF.id,
@@ -69,7 +70,7 @@ _STATES = select(
 
 def _with_keys(table: Table, job: Column[int]) -> Select[Any]:
     """The jobs with the wanted (user, key) in this table."""
-    user, key = item_of(_WANTED.c.value, "$[0]"), item_of(_WANTED.c.value, "$[1]")
+    user, key = text_of(_WANTED.c.value, "$[0]"), text_of(_WANTED.c.value, "$[1]")
     has_key = and_(table.c.user == user, table.c.key == key)
     return select(table.c.user, table.c.key, job).join_from(_WANTED, table, has_key)
 

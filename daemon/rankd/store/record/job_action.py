@@ -19,6 +19,7 @@ from rankd.core.errors import Refused
 from rankd.core.model.job import Event
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.listed import values_of
+from rankd.store.engine.word import NUMBERS, TEXTS
 from rankd.store.record.array import cancel_rests, end_arrays, split_these, which_are_arrays
 from rankd.store.record.job import apply_changes, read_states
 from rankd.store.record.job_name import Target, as_targets, records, records_of, without_records
@@ -76,7 +77,9 @@ def select_ids(connection: Connection, chosen: JobFilter) -> list[int]:
     if chosen.queues is not None:
         given["queues"] = [queue.lower() for queue in chosen.queues]
     wanted = {name: values for name, values in given.items() if values is not None}
-    query = _ACTIVE_IDS.where(*(_COLUMNS[name].in_(values_of(name)) for name in wanted))
+    query = _ACTIVE_IDS.where(
+        *(_COLUMNS[name].in_(values_of(name, NUMBERS if name == "ids" else TEXTS)) for name in wanted)
+    )
     if chosen.after is not None:
         query = query.where(jobs.c.id > chosen.after)
     return list(connection.execute(query.limit(min(chosen.limit, MAX_SELECTED)), wanted).scalars())

@@ -10,11 +10,11 @@ from sqlalchemy import bindparam, func, literal, select
 from rankd.core.errors import InvalidTransition, PastEvent
 from rankd.core.model.array import shown_name
 from rankd.store.engine.connection import Connection
-from rankd.store.engine.listed import item_of
+from rankd.store.engine.listed import text_of
 from rankd.store.schema.table import job_events, jobs
 
 _OF = job_events.c
-_VIA = func.coalesce(literal(" via ").concat(item_of(_OF.detail, "$.via")), "")
+_VIA = func.coalesce(literal(" via ").concat(text_of(_OF.detail, "$.via")), "")
 _EVENTS = (
     select(_OF.event, _OF.state, _OF.at, _OF.actor.concat(_VIA)).where(_OF.job_id == bindparam("job")).order_by(_OF.id)
 )

@@ -26,7 +26,8 @@ from rankd.core.change.job_update import CONDITION_FIELDS, AwaitedJobs, StoredJo
 from rankd.core.errors import Refused
 from rankd.core.model.job import BY_INDEX, Event, JobRequest, State
 from rankd.store.engine.connection import Connection
-from rankd.store.engine.listed import item_of, listed
+from rankd.store.engine.listed import listed, number_of
+from rankd.store.engine.word import VALUES
 from rankd.store.record.array import forget_requests
 from rankd.store.record.array_match import match_again
 from rankd.store.record.catalog import Catalog
@@ -38,7 +39,7 @@ from rankd.store.schema.table import array_requests, arrays, associations, jobs,
 from rankd.wire.message import Failed, SelectionReply
 
 _REQUEST = msgspec.json.Decoder(JobRequest)
-_OF, _WANTED = jobs.c, listed("wanted")
+_OF, _WANTED = jobs.c, listed("wanted", VALUES)
 _STORED = (
     select(
         _OF.id,
@@ -77,8 +78,8 @@ _STORED = (
 )
 _CHANGED = (
     select(_OF.id)
-    .join_from(_WANTED, jobs, _OF.id == item_of(_WANTED.c.value, "$[0]"))
-    .where(_OF.revision != item_of(_WANTED.c.value, "$[1]"))
+    .join_from(_WANTED, jobs, _OF.id == number_of(_WANTED.c.value, "$[0]"))
+    .where(_OF.revision != number_of(_WANTED.c.value, "$[1]"))
 )
 
 

@@ -11,9 +11,10 @@ from rankd.core.admission.user_group import Groups
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.listed import values_of
 from rankd.store.engine.upsert import upsert
+from rankd.store.engine.word import TEXTS
 from rankd.store.schema.table import user_groups
 
-_GONE = delete(user_groups).where(user_groups.c.user.in_(values_of("users")))
+_GONE = delete(user_groups).where(user_groups.c.user.in_(values_of("users", TEXTS)))
 
 
 def save_user_groups(connection: Connection, groups: Mapping[str, Groups], now: float) -> None:

@@ -19,6 +19,7 @@ from rankd.core.model.quantity import Resources, add_amounts
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.listed import listed, values_of
 from rankd.store.engine.upsert import upsert
+from rankd.store.engine.word import TEXTS
 from rankd.store.record.all_nodes import all_nodes
 from rankd.store.record.allocation_device import held_devices, models_by_node, used_on
 from rankd.store.record.device_fault import noted_at_registration
@@ -26,7 +27,7 @@ from rankd.store.schema.table import allocation_nodes, allocations, jobs, node_e
 from rankd.wire.message import NodeRegistration
 
 _OF = nodes.c
-_NAMED = _OF.name.in_(values_of("names"))
+_NAMED = _OF.name.in_(values_of("names", TEXTS))
 _HEARD = update(nodes).where(_NAMED).values(heartbeat_at=bindparam("now"))
 _FOREIGN = select(_OF.name).where(_NAMED, _OF.instance != bindparam("instance"))
 _KNOWN = select(_OF.name).where(_NAMED, _OF.state.in_([NodeState.UP, NodeState.DRAINING]))

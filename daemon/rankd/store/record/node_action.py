@@ -12,12 +12,13 @@ from rankd.core.errors import Refused
 from rankd.core.model.node import NodeState
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.listed import values_of
+from rankd.store.engine.word import TEXTS
 from rankd.store.record.node import record_node_event
 from rankd.store.schema.table import nodes
 from rankd.wire.message import NodeFailed, NodeReply
 
 _OF = nodes.c
-_OF_THESE = select(_OF.name, _OF.state, _OF.drained_by).where(_OF.name.in_(values_of("names")))
+_OF_THESE = select(_OF.name, _OF.state, _OF.drained_by).where(_OF.name.in_(values_of("names", TEXTS)))
 
 
 class NodeWish(msgspec.Struct, frozen=True, kw_only=True):

@@ -22,6 +22,7 @@ from rankd.store.engine.connection import Connection
 from rankd.store.engine.last_id import last_id
 from rankd.store.engine.listed import values_of
 from rankd.store.engine.plan import most
+from rankd.store.engine.word import TEXTS
 from rankd.store.record.array_match import FEW, counterparts, outcome_of
 from rankd.store.schema.table import array_requests, arrays, job_notifications, job_scripts, jobs
 
@@ -68,7 +69,7 @@ def _islands(states: str) -> Select[Any]:
     place: ColumnElement[int] = func.row_number().over(order_by=_OF.array_task)
     tasks = (
         select(_OF.array_task.label("task"), (_OF.array_task - bindparam("step") * place).label("island"))
-        .where(_OF.array_job == bindparam("array"), _OF.state.in_(values_of(states)))
+        .where(_OF.array_job == bindparam("array"), _OF.state.in_(values_of(states, TEXTS)))
         .subquery()
     )
     first, last = func.min(tasks.c.task), func.max(tasks.c.task)

@@ -18,7 +18,7 @@ from rankd.core.model.outcome import NodeEnd
 from rankd.core.model.report import Report
 from rankd.store.engine.bulk import bulk_update
 from rankd.store.engine.connection import Connection
-from rankd.store.engine.listed import item_of, listed, values_of
+from rankd.store.engine.listed import listed, text_of, values_of
 from rankd.store.engine.plan import in_order
 from rankd.store.engine.prepared import run_each
 from rankd.store.record.allocation_device import release_devices
@@ -40,7 +40,7 @@ _PARTS = select(
     _PART.exit_status,
     _PART.signal,
     _PART.cause,
-    and_(job_scripts.c.job_id.is_not(None), item_of(_OF.nodes, "$[0]") != _PART.node),
+    and_(job_scripts.c.job_id.is_not(None), text_of(_OF.nodes, "$[0]") != _PART.node),
 ).select_from(
     in_order(_WANTED, allocations, _OF.id == _WANTED.c.value)
     .join(allocation_nodes, _PART.allocation_id == _OF.id)

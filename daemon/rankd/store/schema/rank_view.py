@@ -9,7 +9,7 @@ each and one short list, for any size of the delta.
 
 from __future__ import annotations
 
-from rankd.store.engine.word import elements
+from rankd.store.engine.word import WITH_EACH, elements, number_in, piece
 
 CHUNK = 4096
 """Ranks, and job ids, per chunk of the stored order."""
@@ -29,12 +29,12 @@ def rank_of(job: str, base: str) -> str:
     """
     return f"""(SELECT CASE WHEN d.job_id IS NULL THEN {_in_base(job, base)}
             ELSE {_inserted(job, base)} END
-        FROM (SELECT 1) LEFT JOIN ranking_delta_jobs d ON d.generation = {base} AND d.job_id = {job})"""
+        FROM (SELECT 1) one LEFT JOIN ranking_delta_jobs d ON d.generation = {base} AND d.job_id = {job})"""
 
 
 def _inserted(job: str, base: str) -> str:
     """The rank of a job that a delta has placed: its own position, shifted by all entries before it."""
-    return f"""(SELECT p.shift + json_extract(c.positions, '$[' || k.key || ']') + (
+    return f"""(SELECT p.shift + {number_in("c.positions", "k.key")} + (
                 SELECT coalesce(sum(CASE WHEN e.value > 0 THEN 1 ELSE -1 END), 0)
                 FROM {elements("c.positions", "e")} WHERE e.key < k.key)
             FROM ranking_deltas c JOIN {elements("c.ids", "k")} ON k.value = {job}
@@ -48,12 +48,11 @@ def _in_base(job: str, base: str) -> str:
                 SELECT p.shift + (SELECT coalesce(sum(
                         CASE WHEN e.value BETWEEN 1 AND b.rank THEN 1 WHEN e.value BETWEEN -b.rank AND -1 THEN -1 END
                     ), 0)
-                    FROM ranking_deltas c JOIN {elements("c.positions", "e")}
+                    FROM ranking_deltas c {WITH_EACH} {elements("c.positions", "e")}
                     WHERE c.generation = p.generation AND c.chunk = p.chunk)
                 FROM ranking_delta_places p WHERE p.generation = {base} AND p.first_position <= b.rank
                 ORDER BY p.first_position DESC, p.place DESC LIMIT 1), 0)
-            FROM (SELECT nullif(CAST(substr(c.ranks, ({job} - c.first_id) * {RANK_WIDTH} + 1, {RANK_WIDTH}) AS INTEGER),
-                    0) AS rank
+            FROM (SELECT nullif({piece("c.ranks", f"({job} - c.first_id) * {RANK_WIDTH} + 1", RANK_WIDTH)}, 0) AS rank
                 FROM rank_chunks c WHERE c.generation = {base} AND c.chunk = {job} / {CHUNK} AND c.first_id <= {job}
                 LIMIT 1) b)"""
 
@@ -63,17 +62,16 @@ SELECT row_number() OVER (ORDER BY o.position, o.late, o.place, o.entry) AS rank
     q.path AS queue, {NEWEST_NUMBER} AS generation
 FROM (
     SELECT c.first_rank + i.key AS position, 1 AS late, 0 AS place, 0 AS entry, i.value AS job_id,
-        CAST(substr(c.priorities, i.key * {PRIORITY_WIDTH} + 1, {PRIORITY_WIDTH}) AS INTEGER) AS priority
-    FROM ranking_chunks c JOIN {elements("c.ids", "i")}
+        {piece("c.priorities", f"i.key * {PRIORITY_WIDTH} + 1", PRIORITY_WIDTH)} AS priority
+    FROM ranking_chunks c {WITH_EACH} {elements("c.ids", "i")}
     WHERE c.generation = {NEWEST_BASE} AND c.first_rank + i.key NOT IN (
-        SELECT -e.value FROM ranking_deltas d JOIN {elements("d.positions", "e")}
+        SELECT -e.value FROM ranking_deltas d {WITH_EACH} {elements("d.positions", "e")}
         WHERE d.generation = {NEWEST_BASE} AND e.value < 0)
     UNION ALL
-    SELECT e.value, 0, p.place, e.key, json_extract(d.ids, '$[' || e.key || ']'),
-        json_extract(d.priorities, '$[' || e.key || ']')
+    SELECT e.value, 0, p.place, e.key, {number_in("d.ids", "e.key")}, {number_in("d.priorities", "e.key")}
     FROM ranking_deltas d
     JOIN ranking_delta_places p ON p.generation = d.generation AND p.chunk = d.chunk
-    JOIN {elements("d.positions", "e")}
+    {WITH_EACH} {elements("d.positions", "e")}
     WHERE d.generation = {NEWEST_BASE} AND e.value > 0) o
 JOIN jobs j ON j.id = o.job_id
 JOIN queues q ON q.id = j.queue_id"""

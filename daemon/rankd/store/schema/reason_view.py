@@ -9,18 +9,30 @@ from __future__ import annotations
 from rankd.core.admission.dependency import BEGIN_TIME, DEPENDENCY, NEVER
 from rankd.core.model.job import BY_INDEX, FINAL_STATES, SINGLETON, State
 from rankd.core.placement.problem import ARRAY_LIMIT
-from rankd.store.engine.word import elements, read_by
+from rankd.store.engine.word import (
+    VALUES,
+    after,
+    elements,
+    instant,
+    joined,
+    leading,
+    parsed,
+    read_by,
+    text_at,
+    type_of,
+    value_at,
+)
 from rankd.store.schema.rank_view import NEWEST_BASE
 
 _FINAL = ", ".join(f"'{state.value}'" for state in sorted(FINAL_STATES))
 
-_TYPE, _NAMED = "json_extract(d.value, '$.type')", "json_extract(d.value, '$.job')"
+_TYPE, _NAMED = text_at("d.value", "$.type"), text_at("d.value", "$.job")
 _BY_INDEX = f"{_TYPE} = '{BY_INDEX}' AND j.array_task IS NOT NULL"
 _TASK = f"""CASE WHEN {_BY_INDEX} THEN j.array_task
-            WHEN typeof({_NAMED}) = 'text' THEN CAST(substr({_NAMED}, instr({_NAMED}, '_') + 1) AS INTEGER) END"""
+            WHEN {type_of(value_at("d.value", "$.job"))} = 'text' THEN {parsed(after(_NAMED, "_"))} END"""
 """The index of the awaited task; NULL if a whole job or array is awaited."""
-_AWAITED = f"""CASE WHEN {_TASK} IS NULL THEN {_NAMED} ELSE
-            (SELECT t.id FROM jobs t WHERE t.array_job = CAST({_NAMED} AS INTEGER) AND t.array_task = {_TASK}) END"""
+_AWAITED = f"""CASE WHEN {_TASK} IS NULL THEN {parsed(_NAMED)} ELSE
+            (SELECT t.id FROM jobs t WHERE t.array_job = {leading(_NAMED, "_")} AND t.array_task = {_TASK}) END"""
 """The record of the awaited job, array or task; NULL for a task without one."""
 _IS_MATCHED = f"{_TYPE} = '{BY_INDEX}' AND y.n_eligible IS NOT NULL AND j.\"array\" IS NOT NULL"
 """Whether each task of the array waits for the same one of the other."""
@@ -31,7 +43,7 @@ _SPOILT = "z.n_failed + z.n_cancelled > 0"
 _HAS_BEGUN = """CASE WHEN z.job_id IS NULL THEN o.started_at IS NOT NULL
                 ELSE z.n_pending = 0 AND z.n_open = z.n_active END"""
 
-_UNMET = f"""(SELECT group_concat(CASE
+_UNMET_TEXT = f"""CASE
                 WHEN {_TYPE} = '{SINGLETON}' THEN 'job ' || {_EARLIER_NAME}
                     || ' of the same user and name has not ended'
                 WHEN {_IS_MATCHED} THEN '{BY_INDEX} of job ' || {_NAMED} || ' (' || y.n_unmet || ' of ' || y.n_pending
@@ -42,8 +54,9 @@ _UNMET = f"""(SELECT group_concat(CASE
                         WHEN {_TYPE} = 'afterok' AND {_SPOILT} THEN 'a task did not complete'
                         WHEN o.id IS NOT NULL THEN o.state
                         WHEN {_TASK} IS NULL THEN 'not known'
-                        WHEN j.blocked_by = '{NEVER}' THEN 'cancelled' ELSE 'pending' END || ')' END, '; ')
-            FROM {elements("j.depends_on", "d")} LEFT JOIN jobs o ON o.id = {_AWAITED}
+                        WHEN j.blocked_by = '{NEVER}' THEN 'cancelled' ELSE 'pending' END || ')' END"""
+_UNMET = f"""(SELECT {joined(_UNMET_TEXT, "; ")}
+            FROM {elements("j.depends_on", "d", VALUES)} LEFT JOIN jobs o ON o.id = {_AWAITED}
             LEFT JOIN arrays z ON z.job_id = o.id LEFT JOIN arrays y ON y.job_id = j.id
             WHERE NOT coalesce(CASE
                 WHEN {_TYPE} = '{SINGLETON}' THEN {_EARLIER} IS NULL
@@ -51,7 +64,7 @@ _UNMET = f"""(SELECT group_concat(CASE
                 WHEN {_TYPE} IN ('afterok', '{BY_INDEX}') THEN o.state = '{State.COMPLETED.value}'
                 WHEN {_TYPE} = 'afternotok' THEN o.state IN ({_FINAL}) AND o.state <> '{State.COMPLETED.value}'
                 WHEN {_TYPE} = 'afterany' THEN o.state IN ({_FINAL})
-                ELSE o.state IN ({_FINAL}) OR {_HAS_BEGUN} END, 0))"""
+                ELSE o.state IN ({_FINAL}) OR {_HAS_BEGUN} END, FALSE))"""
 """Unmet dependencies, as in :func:`rankd.core.admission.dependency.blocked_by`; NULL if all are met."""
 
 _LETS_OTHERS_IN_FIRST = f"""j.application_id IS NOT NULL AND EXISTS (
@@ -65,22 +78,22 @@ _AT_LIMIT = f"(j.array_limit IS NOT NULL OR j.array_job IS NOT NULL) AND {_LIMIT
 
 REASON = f"""CASE
         WHEN j.state <> 'pending' THEN NULL
-        WHEN j.held OR j.urgency = 0 THEN 'held'
+        WHEN j.held = 1 OR j.urgency = 0 THEN 'held'
         WHEN j.blocked_by IS NOT NULL THEN j.blocked_by
-        WHEN NOT (q.configured AND q.is_leaf) THEN 'not eligible'
+        WHEN q.configured = 0 OR q.is_leaf = 0 THEN 'not eligible'
         WHEN {_AT_LIMIT} THEN '{ARRAY_LIMIT}'
         WHEN {_LETS_OTHERS_IN_FIRST} THEN 'application waiting'
         ELSE coalesce(w.reason, e.reason) END"""
 
 REASON_FACT = f"""CASE
         WHEN j.state <> 'pending' THEN NULL
-        WHEN j.held AND j.held_by <> j."user" THEN 'the administrator ' || j.held_by || ' holds it'
-        WHEN j.held THEN NULL
+        WHEN j.held = 1 AND j.held_by <> j."user" THEN 'the administrator ' || j.held_by || ' holds it'
+        WHEN j.held = 1 THEN NULL
         WHEN j.urgency = 0 THEN 'its urgency is 0'
         WHEN j.blocked_by IN ('{DEPENDENCY}', '{NEVER}') THEN {_UNMET}
-        WHEN j.blocked_by = '{BEGIN_TIME}' THEN 'not before ' || strftime('%Y-%m-%dT%H:%M:%SZ', j.begin_at, 'unixepoch')
-        WHEN NOT q.configured THEN 'the queue ' || q.path || ' was removed: move the job, or bring the queue back'
-        WHEN NOT q.is_leaf THEN 'the queue ' || q.path || ' has become a parent queue: move the job below it'
+        WHEN j.blocked_by = '{BEGIN_TIME}' THEN 'not before ' || {instant("j.begin_at")}
+        WHEN q.configured = 0 THEN 'the queue ' || q.path || ' was removed: move the job, or bring the queue back'
+        WHEN q.is_leaf = 0 THEN 'the queue ' || q.path || ' has become a parent queue: move the job below it'
         WHEN {_AT_LIMIT} THEN {_LIMIT} || CASE {_LIMIT} WHEN 1 THEN ' task of the array runs'
             ELSE ' tasks of the array run' END || ', as many as may run at a time'
         WHEN {_LETS_OTHERS_IN_FIRST} THEN CASE q.sort_policy

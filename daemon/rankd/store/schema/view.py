@@ -16,7 +16,8 @@ from typing import NamedTuple
 import msgspec
 
 from rankd.core.ranking.factor import Per
-from rankd.store.engine.word import JOIN_IN_ORDER, elements
+from rankd.store.engine import word
+from rankd.store.engine.word import JOIN_IN_ORDER, TEXTS, VALUES, WITH_EACH, elements, in_cores, number_at, text_at
 from rankd.store.schema.rank_view import NEWEST_BASE, NEWEST_NUMBER, RANKING, rank_of
 from rankd.store.schema.reason_view import REASON, REASON_FACT, REASON_JOINS
 
@@ -48,29 +49,26 @@ JOB_COLUMNS = frozenset(
 """Columns of ``job_priority`` that a factor's name must not hide. A factor with such a name gets NAME_factor."""
 
 
-def _in_cores(column: str) -> str:
-    """Amounts in users' units: vcore in cores."""
-    vcore = f"json_extract({column}, '$.vcore')"
-    return f"CASE WHEN {vcore} IS NULL THEN {column} ELSE json_set({column}, '$.vcore', {vcore} / 1000.0) END"
-
+_THOUSAND = "CAST(1000 AS DOUBLE PRECISION)"
+"""A divisor whose quotient is a float64 in every database."""
 
 _JOB = f"""CREATE VIEW job AS
 SELECT j.id, j."user", a.account, q.path AS queue, q.partition, s.name AS qos, p.name AS application, j.name,
     j.state, {REASON} AS reason,
     {REASON_FACT} AS reason_fact, r.starts_at AS expected_start_at, r.nodes AS reserved_nodes,
     j.held, j.held_by, j.class_value, j.priority_class, j.preemption_policy, j.urgency, j.fixed_priority, j.fixed_by,
-    j.nodes, j.min_nodes, j.nodes * j.vcore / 1000.0 AS cores,
-    {_in_cores("j.resources")} AS resources, j.constraints, j.exclusive,
+    j.nodes, j.min_nodes, j.nodes * j.vcore / {_THOUSAND} AS cores,
+    {in_cores("j.resources")} AS resources, j.constraints, j.exclusive,
     j.time_limit_s, j.begin_at, j.depends_on, j.requeue, j.requeues, j.submitted_at, j.eligible_at,
     j.started_at, j.ended_at, j.exit_status, j.signal, j.allocation_id, j.nodelist,
     o.stdout, o.stderr,
     (SELECT max(p.max_rss_bytes) FROM allocation_nodes p WHERE p.allocation_id = j.allocation_id) AS max_rss_bytes,
     (SELECT sum(p.cpu_s) FROM allocation_nodes p WHERE p.allocation_id = j.allocation_id) AS cpu_s,
-    (SELECT iif(count(DISTINCT p.measured) > 1, 'mixed', max(p.measured)) FROM allocation_nodes p
+    (SELECT CASE WHEN count(DISTINCT p.measured) > 1 THEN 'mixed' ELSE max(p.measured) END FROM allocation_nodes p
      WHERE p.allocation_id = j.allocation_id) AS measured,
     (SELECT p.message FROM allocation_nodes p WHERE p.allocation_id = j.allocation_id AND p.message IS NOT NULL
      ORDER BY p.ended_at, p.node LIMIT 1) AS message, j."key", j.comment,
-    json_remove(coalesce(t.request, j.request), '$.env') AS request,
+    {word.without("coalesce(t.request, j.request)", "env")} AS request,
     j."array", j.array_limit, j.array_job, j.array_task, j.retry_of, j.cancel_if_unmet,
     CASE WHEN j."array" IS NOT NULL THEN i.eligible END AS array_eligible,
     CASE WHEN j."array" IS NOT NULL THEN i.unmet END AS array_unmet
@@ -84,40 +82,40 @@ LEFT JOIN applications p ON p.id = j.application_id
 {REASON_JOINS}
 LEFT JOIN reservations r ON r.job_id = j.id AND j.state = 'pending'
 LEFT JOIN allocation_nodes o ON o.allocation_id = j.allocation_id
-    AND o.node = (SELECT json_extract(l.nodes, '$[0]') FROM allocations l WHERE l.id = j.allocation_id)"""
+    AND o.node = (SELECT {text_at("l.nodes", "$[0]")} FROM allocations l WHERE l.id = j.allocation_id)"""
 
 _JOB_EVENT = """CREATE VIEW job_event AS
 SELECT e.id, e.job_id, j."user", e.event, e.state, e.at, e.actor, e.cause, e.detail
 FROM job_events e JOIN jobs j ON j.id = e.job_id"""
 
 _ALLOCATION = f"""CREATE VIEW allocation AS
-SELECT l.id, l.job_id, j."user", l.nodes, {_in_cores("l.resources")} AS resources,
+SELECT l.id, l.job_id, j."user", l.nodes, {in_cores("l.resources")} AS resources,
     l.cycle, l.generation, l.rank, l.charge_rate, l.allocated_at, l.started_at, l.ended_at, l.devices
 FROM allocations l JOIN jobs j ON j.id = l.job_id"""
 
 _NODE = f"""CREATE VIEW node AS
-SELECT n.name, n.partition, n.state, {_in_cores("n.capacity")} AS capacity, n.labels,
+SELECT n.name, n.partition, n.state, {in_cores("n.capacity")} AS capacity, n.labels,
     n.agent, n.registered_at, n.heartbeat_at, n.drained_by, n.drained_at, n.drain_reason, n.confinement,
-    (SELECT count(*) FROM allocations l, {elements("l.nodes", "e")}
+    (SELECT count(*) FROM allocations l, {elements("l.nodes", "e", TEXTS)}
      WHERE l.ended_at IS NULL AND e.value = n.name) AS allocations,
-    (SELECT json_group_object(k, total) FROM (
+    (SELECT {word.sums_as_object("k", "total")} FROM (
         SELECT r.key AS k, CASE r.key WHEN 'vcore' THEN sum(r.value) / 1000.0 ELSE sum(r.value) END AS total
-        FROM allocations l, {elements("l.nodes", "e")}, {elements("l.resources", "r")}
-        WHERE l.ended_at IS NULL AND e.value = n.name GROUP BY r.key)) AS allocated
+        FROM allocations l, {elements("l.nodes", "e", TEXTS)}, {word.members("l.resources", "r")}
+        WHERE l.ended_at IS NULL AND e.value = n.name GROUP BY r.key) s) AS allocated
 FROM nodes n"""
 
 _DEVICE = f"""CREATE VIEW device AS
-SELECT n.name AS node, json_extract(e.value, '$.index') AS "index", json_extract(e.value, '$.id') AS id,
-    coalesce(json_extract(e.value, '$.type'), 'gpu') AS type, json_extract(e.value, '$.model') AS model,
-    coalesce(json_extract(e.value, '$.group'), 0) AS "group", nullif(json_extract(e.value, '$.memory'), 0) AS memory,
-    coalesce(json_extract(e.value, '$.state'), 'ok') AS state, l.job_id AS job, j."user",
+SELECT n.name AS node, {number_at("e.value", "$.index")} AS "index", {text_at("e.value", "$.id")} AS id,
+    coalesce({text_at("e.value", "$.type")}, 'gpu') AS type, {text_at("e.value", "$.model")} AS model,
+    coalesce({number_at("e.value", "$.group")}, 0) AS "group", nullif({number_at("e.value", "$.memory")}, 0) AS memory,
+    coalesce({text_at("e.value", "$.state")}, 'ok') AS state, l.job_id AS job, j."user",
     l.allocated_at AS since, t.taken_by,
     coalesce(t.fault, t.reason) AS reason
-FROM nodes n JOIN {elements("n.devices", "e")}
-LEFT JOIN allocation_devices d ON d.node = n.name AND d.device = json_extract(e.value, '$.id') AND d.held = 1
+FROM nodes n {WITH_EACH} {elements("n.devices", "e", VALUES)}
+LEFT JOIN allocation_devices d ON d.node = n.name AND d.device = {text_at("e.value", "$.id")} AND d.held = 1
 LEFT JOIN allocations l ON l.id = d.allocation_id
 LEFT JOIN jobs j ON j.id = l.job_id
-LEFT JOIN device_notes t ON t.node = n.name AND t.device = json_extract(e.value, '$.id')"""
+LEFT JOIN device_notes t ON t.node = n.name AND t.device = {text_at("e.value", "$.id")}"""
 
 _JOB_DEVICE = """CREATE VIEW job_device AS
 SELECT l.job_id AS job, d.allocation_id AS allocation, d.node, d.device AS id, d.position AS "index", d.model,
@@ -140,8 +138,8 @@ FROM dead_letters"""
 _USAGE_DAY = """CREATE VIEW usage_day AS
 SELECT day, account, "user", jobs, completed, core_s, charge FROM usage_days"""
 
-_UNREADABLE_MESSAGE = """CREATE VIEW unreadable_message AS
-SELECT id, at, stream, subject, sequence, bytes, hex(first_bytes) AS first_bytes, reason
+_UNREADABLE_MESSAGE = f"""CREATE VIEW unreadable_message AS
+SELECT id, at, stream, subject, sequence, bytes, {word.in_hex("first_bytes")} AS first_bytes, reason
 FROM unreadable_messages"""
 
 _SERVICE = """CREATE VIEW service AS
@@ -165,24 +163,24 @@ _QUEUE_PRIORITY = f"""CREATE VIEW queue_priority AS
 WITH running AS MATERIALIZED (
     SELECT l.partition, l.path, count(DISTINCT coalesce(-j.application_id, j.id)) AS applications
     FROM allocations a JOIN jobs j ON j.id = a.job_id JOIN queues l ON l.id = j.queue_id
-    WHERE a.ended_at IS NULL AND l.configured GROUP BY l.id)
+    WHERE a.ended_at IS NULL AND l.configured = 1 GROUP BY l.id)
 SELECT q.path, q.partition, q.policy, q.offset,
-    CASE WHEN q.sort_priority THEN 'enabled' ELSE 'disabled' END AS sort_priority, q.sort_policy,
+    CASE WHEN q.sort_priority = 1 THEN 'enabled' ELSE 'disabled' END AS sort_priority, q.sort_policy,
     v.priority, coalesce(v.share, 0.0) AS share, coalesce(v.pending_jobs, 0) AS pending_jobs,
     coalesce(v.pending, '{{}}') AS pending, coalesce(v.allocated, '{{}}') AS allocated,
-    {_in_cores("q.max")} AS max, {_in_cores("q.guaranteed")} AS guaranteed,
+    {in_cores("q.max")} AS max, {in_cores("q.guaranteed")} AS guaranteed,
     q.is_leaf, q.maxapplications, q.dynamic,
-    (SELECT coalesce(sum(r.applications), 0) FROM running r WHERE r.partition = q.partition
+    (SELECT CAST(coalesce(sum(r.applications), 0) AS BIGINT) FROM running r WHERE r.partition = q.partition
         AND (r.path = q.path OR substr(r.path, 1, length(q.path) + 1) = q.path || '.')) AS applications,
     CASE WHEN v.generation IS NOT NULL THEN {NEWEST_NUMBER} END AS generation
 FROM queues q
 LEFT JOIN generation_queues v
     ON v.queue_id = q.id AND v.generation = {NEWEST_BASE}
-WHERE q.configured"""
+WHERE q.configured = 1"""
 
 _ASSOCIATION_SHARE = f"""CREATE VIEW association_share AS
 SELECT a.account, nullif(a."user", '') AS "user", a.parent,
-    CASE WHEN a.shares_parent THEN 'parent' ELSE a.shares END AS shares, a.is_default,
+    CASE WHEN a.shares_parent = 1 THEN 'parent' ELSE {word.number_or_text("a.shares")} END AS shares, a.is_default,
     v.shares_norm, coalesce(v.usage, 0.0) AS usage, v.usage_effective, v.level_fairshare, v.fairshare,
     CASE WHEN v.generation IS NOT NULL THEN {NEWEST_NUMBER} END AS generation
 FROM associations a
@@ -234,9 +232,9 @@ _SQL_NAMES = {
     "ranked_at": "g.ranked_at",
     "submitted_at": "j.submitted_at",
     "eligible_at": "j.eligible_at",
-    "urgency": "CAST(j.urgency AS REAL)",
-    "nodes": "CAST(j.nodes AS REAL)",
-    "cores": "(CAST(j.nodes AS REAL) * j.vcore / 1000.0)",
+    "urgency": "CAST(j.urgency AS DOUBLE PRECISION)",
+    "nodes": "CAST(j.nodes AS DOUBLE PRECISION)",
+    "cores": "(CAST(j.nodes AS DOUBLE PRECISION) * j.vcore / 1000.0)",
     "time_limit_s": "j.time_limit_s",
     "partition_nodes": "t.nodes",
     "partition_cores": "t.cores",
@@ -305,16 +303,21 @@ class _Source(NamedTuple):
 
 
 _ALL = _Source(
-    f"{{}} {JOIN_IN_ORDER} jobs j",
-    "NULL",
+    f"{{}} {JOIN_IN_ORDER} jobs j ON 1 = 1",
+    "CAST(NULL AS INTEGER)",
     f"CASE WHEN fresh AND eligible_at IS NOT NULL THEN {rank_of('o.id', 'o.base')} END",
 )
 _HEAD = _Source(
-    f"ranking_head h {JOIN_IN_ORDER} {{}} {JOIN_IN_ORDER} jobs j ON j.id = h.job_id AND {_SETTLED} <= g.revision",
+    f"ranking_head h {JOIN_IN_ORDER} {{}} ON 1 = 1"
+    f" {JOIN_IN_ORDER} jobs j ON j.id = h.job_id AND {_SETTLED} <= g.revision",
     "h.rank",
     "place",
 )
 """The head is read first, otherwise SQLite sorts all of it for ``ORDER BY rank LIMIT 100``."""
+
+
+_BY_ID = word.larger("2147483648 - id", "-2147483648")
+_BY_POINTS = word.larger("-2147483648", word.smaller("2147483647", f"class_value + {word.whole('points_sum')}"))
 
 
 def _breakdown(factors: Sequence[FactorColumn], source: _Source) -> str:
@@ -332,12 +335,12 @@ def _breakdown(factors: Sequence[FactorColumn], source: _Source) -> str:
     return f"""
 SELECT id, "user", account, queue, qos, partition, name, {shown or "NULL AS no_factor"}, class_value, points_sum,
     CASE override
-        WHEN 'initial' THEN max(2147483648 - id, -2147483648)
+        WHEN 'initial' THEN {_BY_ID}
         WHEN 'expedited' THEN 2147483647
         WHEN 'fixed' THEN fixed_priority
         WHEN 'class' THEN class_value
-        WHEN 'fcfs' THEN max(2147483648 - id, -2147483648)
-        ELSE max(-2147483648, min(2147483647, class_value + CAST(points_sum AS INTEGER))) END AS priority,
+        WHEN 'fcfs' THEN {_BY_ID}
+        ELSE {_BY_POINTS} END AS priority,
     override, CASE WHEN override = 'fixed' THEN fixed_by END AS override_by,
     {source.rank} AS rank,
     number AS generation, ranked_at, reason, submitted_at, eligible_at
@@ -356,7 +359,7 @@ FROM (SELECT *, {total} AS points_sum FROM (SELECT *, {points or "NULL AS no_poi
     LEFT JOIN generation_partitions t ON t.generation = g.base AND t.partition = q.partition
     {REASON_JOINS}
     {_joins(factors)}
-    WHERE j.state = 'pending'))) o"""
+    WHERE j.state = 'pending') a) b) o"""
 
 
 def _long(factors: Sequence[FactorColumn]) -> str:
@@ -368,7 +371,7 @@ def _long(factors: Sequence[FactorColumn]) -> str:
         for factor in factors
     ]
     empty = "SELECT NULL AS job_id, NULL AS factor, NULL AS value, NULL AS weight, NULL AS points, NULL AS generation"
-    return "\nUNION ALL ".join(rows) or f"{empty} WHERE 0"
+    return "\nUNION ALL ".join(rows) or f"{empty} WHERE 1 = 0"
 
 
 def _newest_number(name: str) -> str:

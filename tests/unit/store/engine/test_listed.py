@@ -5,7 +5,8 @@ from sqlalchemy import Column, Integer, MetaData, Table, Text, create_engine, in
 from sqlalchemy.dialects import mysql, sqlite
 from sqlalchemy.exc import CompileError
 
-from rankd.store.engine.listed import elements_of, item_of, length_of, listed, values_of, written
+from rankd.store.engine.listed import elements_of, length_of, listed, number_of, text_of, value_of, values_of, written
+from rankd.store.engine.word import TEXTS, VALUES
 
 things = Table("things", MetaData(), Column("id", Integer, primary_key=True), Column("name", Text))
 
@@ -28,7 +29,7 @@ def test_numbers(connection, wanted, found):
 
 def test_texts_with_quotes_and_accents(connection):
     connection.execute(insert(things), [{"id": 9, "name": 'it\'s é "x"'}])
-    query = select(things.c.id).where(things.c.name.in_(values_of("names")))
+    query = select(things.c.id).where(things.c.name.in_(values_of("names", TEXTS)))
     assert connection.execute(query, {"names": ['it\'s é "x"', "n7"]}).scalars().all() == [9]
 
 
@@ -50,21 +51,21 @@ def test_a_database_that_has_no_such_table_says_so():
 
 def test_elements_of_a_column_stand_beside_their_row(connection):
     connection.execute(insert(things), [{"id": 9, "name": '["a", {"job": 7}]'}, {"id": 10, "name": "[]"}])
-    of = elements_of(things.c.name)
+    of = elements_of(things.c.name, VALUES)
     query = select(things.c.id, of.c.value).join_from(things, of, true()).where(things.c.id > 5)
     assert connection.execute(query).all() == [(9, "a"), (9, '{"job":7}')]
 
 
 def test_items_and_the_length_of_json():
     value = literal('[{"job": 7}, "b"]')
-    query = select(item_of(value, "$[1]"), item_of(value, "$[0].job"), item_of(value, "$[5]"), length_of(value))
+    query = select(text_of(value, "$[1]"), number_of(value, "$[0].job"), value_of(value, "$[5]"), length_of(value))
     with create_engine("sqlite://").connect() as connection:
         assert connection.execute(query).one() == ("b", 7, None, 2)
 
 
 def test_pairs_are_found_by_their_items(connection):
-    pairs = listed("pairs")
-    wanted = (things.c.id == item_of(pairs.c.value, "$[0]")) & (things.c.name == item_of(pairs.c.value, "$[1]"))
+    pairs = listed("pairs", VALUES)
+    wanted = (things.c.id == number_of(pairs.c.value, "$[0]")) & (things.c.name == text_of(pairs.c.value, "$[1]"))
     query = select(things.c.id).join_from(pairs, things, wanted)
     assert connection.execute(query, {"pairs": [(1, "n1"), (2, "n3"), (3, "n3")]}).scalars().all() == [1, 3]
 

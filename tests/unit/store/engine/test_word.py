@@ -6,7 +6,7 @@ from contextlib import closing
 import pytest
 
 from rankd.store.engine.driver import sqlite3
-from rankd.store.engine.word import IN_LIST, JOIN_IN_ORDER, LISTED, elements, unindexed
+from rankd.store.engine.word import IN_NUMBERS, JOIN_IN_ORDER, TEXTS, elements, listed, unindexed
 
 
 @pytest.fixture
@@ -25,9 +25,12 @@ def plan(connection, sql, *parameters):
 
 
 def test_a_list_is_one_parameter(connection):
-    sql = f"SELECT id FROM things WHERE id {IN_LIST} ORDER BY id"
+    sql = f"SELECT id FROM things WHERE id {IN_NUMBERS} ORDER BY id"
     assert connection.execute(sql, [json.dumps([9, 4, 2])]).fetchall() == [(2,), (4,)]
-    assert connection.execute(f"SELECT key, value FROM {LISTED}", ['["a", "b"]']).fetchall() == [(0, "a"), (1, "b")]
+    assert connection.execute(f"SELECT key, value FROM {listed(TEXTS)}", ['["a", "b"]']).fetchall() == [
+        (0, "a"),
+        (1, "b"),
+    ]
 
 
 def test_elements_stand_beside_their_row(connection):
