@@ -51,7 +51,7 @@ _DETAILS = f"""
             SELECT p.cause FROM allocation_nodes p WHERE p.allocation_id = j.allocation_id AND p.cause <> 'cancel'
             ORDER BY p.ended_at, p.node LIMIT 1)) END AS cause
     FROM jobs j LEFT JOIN array_requests t ON t.id = j.request_id LEFT JOIN job_events e ON e.id = j.revision
-    WHERE j.id {IN_LIST}"""
+    WHERE j.id {IN_NUMBERS}"""
 """The event of the end is the last one of an ended job. It may have been deleted; then the parts know the cause."""
 
 
