@@ -8,6 +8,7 @@ import msgspec
 
 from rankd.client.step import Ask, Effort, Plan, answer
 from rankd.core.errors import Refused
+from rankd.core.model.id_range import apart, written_range
 from rankd.wire.codec import encode
 from rankd.wire.job_selection import Failed, JobFilter, JobName, JobSelection, SelectionReply
 
@@ -78,12 +79,20 @@ def selected(
 
 
 def parts(selection: JobSelection) -> Iterator[JobSelection]:
-    """The same jobs in parts of at most :data:`AT_ONCE`. Of a filter, only the first part."""
-    if selection.id is not None:
-        yield selection
-    elif selection.filter is None:
-        for ids in _split(selection.ids or []):
+    """The same jobs in parts of at most :data:`AT_ONCE`. Of a filter, only the first part.
+
+    Ranges of ids become filters, since nobody knows how many jobs are in them.
+    """
+    if selection.filter is None:
+        named = apart(selection.ids or [] if selection.id is None else [selection.id])
+        if selection.id is not None and named.names:
+            yield selection
+            return
+        for ids in _split(named.names):
             yield msgspec.structs.replace(selection, ids=ids)
+        if named.ranges:
+            chosen = JobFilter(ids=list(map(written_range, named.ranges)), limit=AT_ONCE)
+            yield msgspec.structs.replace(selection, id=None, ids=None, filter=chosen)
     else:
         for some in [None] if selection.filter.ids is None else _split(selection.filter.ids):
             chosen = msgspec.structs.replace(selection.filter, ids=some, limit=AT_ONCE)

@@ -8,7 +8,10 @@ import msgspec
 from msgspec import Meta
 
 JobName = int | str
-"""A job or an array (17), a task (``17_3``), or several tasks (``17_[1-5,9]``)."""
+"""A job or an array (17), a task (``17_3``), several tasks (``17_[1-5,9]``). The id of a task's record means the task.
+
+Where a request may be about several jobs, also a range of ids (``7-9``): the jobs and arrays in it, never tasks.
+"""
 AtLeastOne = Annotated[int, Meta(ge=1, le=2**63 - 1)]
 
 

@@ -10,11 +10,13 @@ from rankd.wire.job_selection import AtLeastOne, JobFilter, JobName
 class JobList(JobFilter, frozen=True, kw_only=True):
     """A page of jobs: newest first, ids below ``before``; or oldest first, ids above ``after``.
 
-    ``limit``: a page has at most 1,000. ``count``: also return the number of jobs on all pages.
+    ``limit``: a page has at most 1,000. ``count``: also return the number of jobs on all pages. ``tasks`` false: leave
+    out tasks of arrays that have records of their own.
     """
 
     before: int | None = None
     count: bool = False
+    tasks: bool = True
     limit: AtLeastOne = 1_000
 
 

@@ -18,6 +18,14 @@ def test_very_many_numbers_go_in_several_messages():
     assert [len(part.filter.ids) for part in filtered] == [AT_ONCE, AT_ONCE, 1]
 
 
+def test_a_range_of_ids_is_a_filter_which_is_answered_in_parts():
+    named, ranges = parts(JobSelection(ids=[3, "7-9", "17_3", "1-4000000000"], dry_run=True))
+    assert named == JobSelection(ids=[3, "17_3"], dry_run=True)
+    assert ranges == JobSelection(filter=JobFilter(ids=["7-9", "1-4000000000"], limit=AT_ONCE), dry_run=True)
+    assert list(parts(JobSelection(id="7-9"))) == [JobSelection(filter=JobFilter(ids=["7-9"], limit=AT_ONCE))]
+    assert list(parts(JobSelection(id="17_3"))) == [JobSelection(id="17_3")]
+
+
 def test_a_filter_goes_on_behind_the_last_job_until_there_are_no_more():
     (first,) = parts(JobSelection(filter=JobFilter(users=["bob"])))
     assert first.filter == JobFilter(users=["bob"], limit=AT_ONCE)

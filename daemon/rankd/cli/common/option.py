@@ -186,42 +186,46 @@ def names(text: str) -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
-def job_ids(text: str) -> list[int]:
-    """``1,2,7-9`` as a list of job ids.
+def ids(text: str) -> list[int]:
+    """``1,2,7-9`` as a list of ids, such as those of dead letters.
 
-    >>> job_ids("1,7-9")
+    >>> ids("1,7-9")
     [1, 7, 8, 9]
     """
-    ids: list[int] = []
+    found: list[int] = []
     for part in names(text):
         first, dash, last = part.partition("-")
         last = last if dash else first
-        if not (first.isdecimal() and last.isdecimal() and int(last) - int(first) < MOST_IDS):
-            raise argparse.ArgumentTypeError(f"'{part}' is not a job id; write 17 or 17,18 or 17-20")
-        ids.extend(range(int(first), int(last) + 1))
-    return ids
+        if not (first.isdecimal() and last.isdecimal() and 0 <= int(last) - int(first) < MOST_IDS):
+            raise argparse.ArgumentTypeError(f"'{part}' is not an id; write 3 or 3,4 or 3-7")
+        found.extend(range(int(first), int(last) + 1))
+    return found
 
 
 def job_names(text: str) -> list[int | str]:
-    """``1,7-9,17_3,17_[1-5,9]`` as a list of ids, and names of tasks as texts.
+    """``1,7-9,17_3,17_[1-5,9]`` as a list of ids, and texts: ranges of ids, and names of tasks.
 
-    >>> job_names("7-8,17_3,17_[1-5,9]")
-    [7, 8, '17_3', '17_[1-5,9]']
+    >>> job_names("7,8-9,17_3,17_[1-5,9]")
+    [7, '8-9', '17_3', '17_[1-5,9]']
     """
-    found: list[int | str] = []
-    for part in re.findall(_APART, text):
-        if re.fullmatch(_TASKS, name := part.strip()):
-            found.append(name)
-        elif "_" in part:
-            raise argparse.ArgumentTypeError(f"'{text}' is not a job id; write 17, 17-20, 17_3 or 17_[1-5,9]")
-        else:
-            found += job_ids(part)
-    return found
+    return [_job_name(word, text) for part in re.findall(_APART, text) if (word := part.strip())]
+
+
+def _job_name(text: str, whole: str) -> int | str:
+    if re.fullmatch(_TASKS, text):
+        return text
+    first, dash, last = text.partition("-")
+    if not (text.isascii() and first.isdecimal() and (last.isdecimal() or not dash)):
+        shown = whole if "_" in text else text
+        raise argparse.ArgumentTypeError(f"'{shown}' is not a job id; write 17, 17-20, 17_3 or 17_[1-5,9]")
+    if dash and int(last) < int(first):
+        raise argparse.ArgumentTypeError(f"the range {text} ends before it begins; write the smaller id first")
+    return text if dash else int(first)
 
 
 def job_name(text: str) -> int | str:
     """``17``, or a task ``17_3``."""
     found = job_names(text)
-    if len(found) != 1:
+    if len(found) != 1 or (isinstance(found[0], str) and "_" not in found[0]):
         raise argparse.ArgumentTypeError(f"'{text}' is not one job; write 17 or 17_3")
     return found[0]

@@ -8,7 +8,7 @@ import msgspec
 
 from rankd.cli.common.duration import shown_time
 from rankd.cli.common.layout import Field, column_of, table_rows
-from rankd.cli.common.option import add_asker, add_command, add_output, add_place, job_ids, names
+from rankd.cli.common.option import add_asker, add_command, add_output, add_place, ids, names
 from rankd.cli.common.output import telling
 from rankd.cli.common.screen import print_line
 from rankd.cli.common.table import print_json, print_table
@@ -54,7 +54,7 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     drop = add_command(verbs, "drop", run_settle, "Remove dead letters from the list; their records stay.")
     for verb, name in ((retry, "retry"), (drop, "drop")):
-        verb.add_argument("id", type=job_ids, nargs="+", metavar="ID", help="ids of dead letters: 3, or 3,4, or 3-7")
+        verb.add_argument("id", type=ids, nargs="+", metavar="ID", help="ids of dead letters: 3, or 3,4, or 3-7")
         verb.add_argument("--json", action="store_true", help="print the answer as JSON")
         verb.set_defaults(verb=f"deadletter.{name}")
     for any_verb in (listed, show, retry, drop):
@@ -112,11 +112,11 @@ def run_settle(arguments: argparse.Namespace) -> int:
     """Send the requests in parts. Print the new jobs and the failures, even if a later part gets no answer."""
     from rankd.cli.common.channel import ask
 
-    ids = list(dict.fromkeys(number for group in arguments.id for number in group))
+    wanted = list(dict.fromkeys(number for group in arguments.id for number in group))
     reply = LettersReply(done=[], failed=[])
     try:
-        for start in range(0, len(ids), AT_ONCE):
-            selection = DeadLetterSelection(ids=ids[start : start + AT_ONCE])
+        for start in range(0, len(wanted), AT_ONCE):
+            selection = DeadLetterSelection(ids=wanted[start : start + AT_ONCE])
             part = ask(arguments, arguments.verb, selection, LettersReply)
             reply.done.extend(part.done)
             reply.failed.extend(part.failed)

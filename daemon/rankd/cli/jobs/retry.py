@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import time
 import uuid
 from typing import TYPE_CHECKING
 
 from rankd.cli.common.option import add_asker, add_command, add_place, job_names
+from rankd.cli.common.output import telling
+from rankd.cli.common.screen import print_line
 from rankd.core.errors import Refused
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Collection, Sequence
 
     from rankd.cli.common.option import Subparsers
     from rankd.client.channel import Channel
@@ -18,6 +22,8 @@ if TYPE_CHECKING:
 
 RETRY_FOR_S = 30.0
 REQUEST_TIMEOUT_S = 30.0
+MOST_IN_RANGE = 10_000
+"""Each job is a request of its own."""
 
 Answer = dict[str, int]
 
@@ -49,7 +55,7 @@ def add_parser(subparsers: Subparsers) -> None:
     add_asker(parser)
 
 
-def requests_of(arguments: argparse.Namespace) -> list[JobRetry]:
+def requests_of(arguments: argparse.Namespace, names: Sequence[int | str]) -> list[JobRetry]:
     """A request for each job, with a key of its own, so that a repeated message makes no second job.
 
     Raises:
@@ -57,7 +63,6 @@ def requests_of(arguments: argparse.Namespace) -> list[JobRetry]:
     """
     from rankd.wire.job_selection import JobRetry
 
-    names = [name for group in arguments.job for name in group]
     if arguments.key is not None and len(names) > 1:
         raise Refused("usage", "--key is for a single job; name one", "key")
     stem = uuid.uuid4().hex
@@ -70,26 +75,73 @@ def requests_of(arguments: argparse.Namespace) -> list[JobRetry]:
 def run(arguments: argparse.Namespace) -> int:
     """Send the requests, and print the new ids. Refusals go to standard error, and the status is 1 then."""
     from rankd.cli.common.channel import opened
-    from rankd.cli.common.output import telling
-    from rankd.cli.common.screen import print_line
     from rankd.cli.common.table import print_json
+    from rankd.core.model.id_range import apart, written_range
 
     answers: list[Answer] = []
-    wanted = requests_of(arguments)
+    given = apart(name for group in arguments.job for name in group)
     with opened(arguments) as channel:
-        for one in wanted:
-            try:
-                answers.append(_ask(channel, one))
-            except Refused as error:
-                if len(wanted) == 1:
-                    raise
-                print_line(f"rankd: {one.id}: {error.message}", error=True)
-                continue
-            with telling(f"job {answers[-1]['id']} was submitted"):
-                _report(answers[-1], arguments)
+        found = {ids: jobs_in(channel, arguments, written_range(ids)) for ids in given.ranges}
+        names = list(dict.fromkeys([*given.names, *(job for jobs in found.values() for job in jobs)]))
+        wanted = requests_of(arguments, names)
+        if len(wanted) == 1 and not found:
+            answers = [_ask(channel, wanted[0])]
+            _report(answers[0], arguments)
+            failures = 0
+        else:
+            failures = _retry_all(channel, arguments, wanted, answers, passed_over=set(names) - set(given.names))
+    for ids in (ids for ids in found if not found[ids]):
+        print_line(f"rankd: there is no job that you may submit again in {written_range(ids)}", error=True)
+    if found and names and not (answers or failures):
+        print_line("rankd: every job has completed; leave out --failed to submit them again anyway", error=True)
     if arguments.json:
-        print_json(answers if len(wanted) > 1 else answers[0])
-    return 0 if len(answers) == len(wanted) else 1
+        print_json(answers if found or len(wanted) > 1 else answers[0])
+    return 1 if failures or not answers or not all(found.values()) else 0
+
+
+def _retry_all(
+    channel: Channel,
+    arguments: argparse.Namespace,
+    wanted: Sequence[JobRetry],
+    answers: list[Answer],
+    passed_over: Collection[int | str],
+) -> int:
+    """Send these requests, collect the answers, and print the refusals; returns the number of these.
+
+    ``passed_over``: jobs of ranges. Those of them that have completed are no failures of ``--failed``.
+    """
+    failures = 0
+    for one in wanted:
+        try:
+            answers.append(_ask(channel, one))
+        except Refused as error:
+            if error.code == "nothing_to_retry" and one.id in passed_over:
+                continue
+            is_named = re.search(rf"\b{re.escape(str(one.id))}\b", error.message)
+            print_line(f"rankd: {error.message if is_named else f'job {one.id}: {error.message}'}", error=True)
+            failures += 1
+            continue
+        _report(answers[-1], arguments)
+    return failures
+
+
+def jobs_in(channel: Channel, arguments: argparse.Namespace, ids: str) -> list[int]:
+    """The jobs and arrays in a range of ids, ascending: the asker's own ones, or with ``--admin`` those of all users.
+
+    Raises:
+        Refused: ``too_many``.
+    """
+    from rankd.cli.common.session import asker
+    from rankd.client.channel import LARGEST_PAGE, pages
+
+    who = asker(arguments)
+    request: dict[str, object] = {"ids": [ids], "tasks": False, "limit": LARGEST_PAGE}
+    if not who.admin:
+        request["users"] = [who.user]
+    rows, _ = pages(channel, "job.list", "jobs", request, MOST_IN_RANGE + 1)
+    if len(rows) > MOST_IN_RANGE:
+        raise Refused("too_many", f"more than {MOST_IN_RANGE:,} jobs are in {ids}; name fewer", "job")
+    return sorted(row["id"] for row in rows)
 
 
 def _ask(channel: Channel, wanted: JobRetry) -> Answer:
@@ -103,9 +155,10 @@ def _ask(channel: Channel, wanted: JobRetry) -> Answer:
 
 
 def _report(answer: Answer, arguments: argparse.Namespace) -> None:
-    if arguments.parsable:
-        print(answer["id"])
-    elif not arguments.json:
-        number = answer.get("tasks")
-        tasks = "" if number is None else f" ({number} task{'' if number == 1 else 's'})"
-        print(f"Submitted batch job {answer['id']}{tasks}")
+    with telling(f"job {answer['id']} was submitted"):
+        if arguments.parsable:
+            print(answer["id"])
+        elif not arguments.json:
+            number = answer.get("tasks")
+            tasks = "" if number is None else f" ({number} task{'' if number == 1 else 's'})"
+            print(f"Submitted batch job {answer['id']}{tasks}")

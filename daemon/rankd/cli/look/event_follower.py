@@ -20,6 +20,7 @@ from rankd.bus.connection import Bus
 from rankd.client.session import RETRY_PAUSE_S, repeat
 from rankd.core.errors import Unavailable
 from rankd.core.model.array import parse_name
+from rankd.core.model.id_range import apart
 from rankd.core.model.index_set import each
 from rankd.wire.codec import UNREADABLE, encode
 from rankd.wire.message import DeadLetter, EventsRequest, JobEventList, JobEvents, Transition
@@ -65,7 +66,8 @@ class EventFollower:
         self._last = 0
         self._refused: list[DeadLetter] = []
         self._letters = deque[int](maxlen=LETTERS_KNOWN)
-        self._tasks = _named_tasks(wanted.jobs)
+        named = apart(wanted.jobs)
+        self._tasks, self._ranges = _named_tasks(named.names), named.ranges
 
     async def run(self) -> AsyncGenerator[News, None]:
         """Events and refused submissions, some at a time, for ever.
@@ -150,11 +152,13 @@ class EventFollower:
     def _is_wanted(self, event: Transition) -> bool:
         """Whether the job is named, or its array, or it is a named task."""
         jobs = self._wanted.jobs
+        whole = event.job if event.array_job is msgspec.UNSET else event.array_job
         return (
             not jobs
             or event.job in jobs
-            or event.array_job in jobs
+            or whole in jobs
             or (event.array_job, event.array_task) in self._tasks
+            or any(whole in ids for ids in self._ranges)
         )
 
 

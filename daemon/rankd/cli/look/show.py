@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from rankd.cli.common.duration import shown_duration, shown_time
 from rankd.cli.common.freshness import say
 from rankd.cli.common.layout import Field, column_of, table_rows
-from rankd.cli.common.option import add_asker, add_command, add_output, add_place, job_name
+from rankd.cli.common.option import add_asker, add_command, add_output, add_place, job_name, job_names
 from rankd.cli.common.record_source import open_source
 from rankd.cli.common.screen import print_line
 from rankd.cli.common.table import Column, print_json, print_table
 from rankd.cli.look.queue import shown_nodes
 from rankd.core.errors import Refused
+from rankd.core.model.array import parse_name
+from rankd.core.model.id_range import apart, written_range
+from rankd.core.model.index_set import each
 from rankd.core.model.job import Event
+from rankd.wire.page import JobList
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator
 
     from rankd.cli.common.option import Subparsers
+    from rankd.cli.common.record_source import Source
     from rankd.store.engine.reading import Row
+
+MOST_SHOWN = 1_000
+"""Jobs that one command shows: each is a request of its own."""
 
 FIRST = ("id", "name", "user", "account", "queue", "partition", "qos", "state", "reason", "reason_fact")
 """The fields that are printed first. The others follow by name."""
@@ -34,7 +43,7 @@ def add_parser(subparsers: Subparsers) -> None:
         run_show,
         "Show everything about a job: its request, its state, its priority and its result.",
     )
-    show.add_argument("job", type=job_name, nargs="+", metavar="JOB", help="ids of jobs, or of tasks: 17_3")
+    show.add_argument("job", type=job_names, nargs="+", metavar="JOB", help="job ids: 17 or 17-20; tasks: 17_[1-5,9]")
     show.add_argument("--json", action="store_true", help="print JSON (a list for several jobs)")
     show.add_argument("--env", action="store_true", help="also print the environment of a job of yours")
     show.add_argument("--script", action="store_true", help="print the script of a job of yours, and nothing else")
@@ -50,9 +59,10 @@ def add_parser(subparsers: Subparsers) -> None:
 def run_show(arguments: argparse.Namespace) -> int:
     """Print the records."""
     source = open_source(arguments)
+    names = singles(source, [name for group in arguments.job for name in group])
     if arguments.script:
-        return _print_scripts([(job, source.script(job)) for job in arguments.job], as_json=arguments.json)
-    records = [source.job(job) for job in arguments.job]
+        return _print_scripts([(job, source.script(job)) for job in names], as_json=arguments.json)
+    records = [source.job(job) for job in names]
     if arguments.json:
         print_json(records if len(records) > 1 else records[0])
         return 0
@@ -62,6 +72,33 @@ def run_show(arguments: argparse.Namespace) -> int:
             print()
         _print_record(record, with_environment=arguments.env)
     return 0
+
+
+def singles(source: Source, names: Iterable[int | str]) -> list[int | str]:
+    """Each job, array and task that these names mean.
+
+    Raises:
+        Refused: ``unknown_job``: there is no job in a range; ``too_many``.
+    """
+    named = apart(names)
+    found = [single for name in named.names for single in _singles(name)]
+    for ids in named.ranges:
+        wanted = JobList(ids=[written_range(ids)], tasks=False, limit=MOST_SHOWN + 1)
+        jobs: list[int | str] = [row["id"] for row in source.jobs(wanted)]
+        if not jobs:
+            raise Refused("unknown_job", f"there is no job in {written_range(ids)}", "id", status=404)
+        found += jobs
+    if len(found) > MOST_SHOWN:
+        raise Refused("too_many", f"at most {MOST_SHOWN:,} jobs can be shown at once; name fewer", "job")
+    return list(dict.fromkeys(found))
+
+
+def _singles(name: int | str) -> Iterator[int | str]:
+    """A job, or each of the tasks that a name means; of too many, only as many as can be shown, and one more."""
+    parsed = parse_name(name)
+    if not parsed.indices:
+        yield parsed.job
+    yield from islice((f"{parsed.job}_{task}" for task in each(parsed.indices)), MOST_SHOWN + 1)
 
 
 def _print_scripts(scripts: list[tuple[int | str, str]], *, as_json: bool) -> int:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from rankd.core.errors import Refused
+from rankd.core.model.id_range import parse_range
 from rankd.core.model.index_set import EMPTY, LARGEST_INDEX, IndexSet, bad, count, parse, step_of, written
 from rankd.core.model.quantity import LARGEST
 
@@ -83,6 +84,8 @@ def parse_name(name: int | str) -> JobName:
     if isinstance(name, int):
         return JobName(name)
     found = _NAME.fullmatch(name)
+    if found is None and parse_range(name) is not None:
+        raise Refused("bad_job_id", f"{name} means several jobs; name one, such as {name.partition('-')[0]}", "id")
     if found is None or int(found["job"]) > LARGEST:
         raise Refused("bad_job_id", f"'{name[:40]}' is not a job; write 17, 17_3 or 17_[1-5,9]", "id")
     listed = found["task"] if found["task"] is not None else found["list"]

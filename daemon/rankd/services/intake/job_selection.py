@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TypeVar
+from collections.abc import Collection, Sequence
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
 from rankd.core.admission.permission import ThingsOf, check
+from rankd.core.admission.privacy import sees_all
 from rankd.core.admission.submitter import Submitter
 from rankd.core.errors import Refused
+from rankd.core.model.id_range import apart, written_range
 from rankd.store.engine.connection import Connection
-from rankd.store.record.job_action import select_ids
-from rankd.store.record.job_name import Target, targets_of
+from rankd.store.record.job_action import closed_jobs, select_ids
+from rankd.store.record.job_name import Target, jobs_in, targets_of
+from rankd.store.record.job_range import nothing_in
 from rankd.wire.codec import decode_strict
+from rankd.wire.job_selection import JobName
 from rankd.wire.message import Failed, JobFilter, JobSelection, SelectionReply
 
 Selection = TypeVar("Selection", bound=JobSelection)
@@ -21,6 +25,13 @@ Selection = TypeVar("Selection", bound=JobSelection)
 MOST_DONE = 50_000
 MOST_FAILED_BYTES = 512 * 2**10
 """Bytes of failures in a reply, besides :data:`MOST_DONE` ids: NATS servers accept messages of 1 MB."""
+
+
+class By(NamedTuple):
+    """Who asks, and for what: the name of the verb."""
+
+    asker: Submitter
+    action: str
 
 
 STATUS = {
@@ -85,13 +96,43 @@ def still_selected(connection: Connection, targets: Sequence[Target], chosen: Jo
     return found + [Target(job) for job in select_ids(connection, msgspec.structs.replace(chosen, id=None, ids=ids))]
 
 
-def by_record(connection: Connection, chosen: JobFilter) -> JobFilter:
-    """The filter with the ids of the records that its names mean; tasks without one are left out."""
+def closed_to(connection: Connection, names: Sequence[JobName], by: By) -> set[int]:
+    """The named jobs and arrays of which the asker may know nothing."""
+    return set() if sees_all(by.asker) else closed_jobs(connection, jobs_in(names), by.asker, by.action)
+
+
+class ByRecord(NamedTuple):
+    """A filter with the ids of records in place of names, and the names that mean nothing."""
+
+    filter: JobFilter
+    failed: list[Failed]
+
+
+def names_of(selection: JobSelection | JobFilter) -> list[JobName]:
+    """All names of a request or a filter."""
+    return [*([] if selection.id is None else [selection.id]), *(selection.ids or ())]
+
+
+def is_single(selection: JobSelection) -> bool:
+    """Whether the request names one job, array or task: if that can't be changed, the request fails."""
+    return selection.id is not None and not apart([selection.id]).ranges
+
+
+def by_record(connection: Connection, chosen: JobFilter, closed: Collection[int] = ()) -> ByRecord:
+    """The filter with the ids of the records that its names mean; tasks without one are left out. Ranges of ids stay.
+
+    ``closed``: jobs and arrays of which nothing is looked up.
+    """
     if chosen.id is None and chosen.ids is None:
-        return chosen
-    names = [*([] if chosen.id is None else [chosen.id]), *(chosen.ids or ())]
-    found = targets_of(connection, names).found
-    return msgspec.structs.replace(chosen, id=None, ids=[target.job for target in found if target.task is None])
+        return ByRecord(chosen, [])
+    named = apart(names_of(chosen))
+    targets = targets_of(connection, named.names, closed)
+    ids = [target.job for target in targets.found if target.task is None]
+    whole = msgspec.structs.replace(chosen, id=None, ids=[*ids, *map(written_range, named.ranges)])
+    if chosen.after is not None:  # the page before has reported them
+        return ByRecord(whole, [])
+    empty = [nothing_in(connection, one, chosen.users) for one in named.ranges]
+    return ByRecord(whole, [*targets.failed, *(failure for failure in empty if failure is not None)])
 
 
 def fitting_reply(done: list[int], failed: list[Failed], last: int | None) -> SelectionReply:

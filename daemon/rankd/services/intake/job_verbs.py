@@ -9,13 +9,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import msgspec
 
 from rankd.bus.endpoint import Reply, UserHandler, Verb
 from rankd.core.admission.admit import AdmissionTables
-from rankd.core.admission.privacy import sees_all
 from rankd.core.admission.queue_administration import AdministeredQueues
 from rankd.core.admission.submitter import Submitter
 from rankd.core.change.job_action import ACTIONS, Decide, cancel
@@ -27,9 +26,13 @@ from rankd.core.model.job import AcceptedJob
 from rankd.services.intake.host_groups import HostGroupsOfUsers
 from rankd.services.intake.job_selection import (
     STATUS,
+    By,
     by_record,
     chosen_filter,
+    closed_to,
     fitting_reply,
+    is_single,
+    names_of,
     read_selection,
     still_selected,
 )
@@ -45,7 +48,6 @@ from rankd.store.record.job_name import (
     Owner,
     Target,
     Targets,
-    jobs_in,
     owners_of,
     records,
     targets_of,
@@ -63,13 +65,6 @@ AT_ONCE = 50
 """This many jobs are changed in a transaction. An update costs five times what an insertion costs there."""
 PER_CHANGE = MAX_GROUP // AT_ONCE
 """The weight of a changed job."""
-
-
-class By(NamedTuple):
-    """Who asks, and for what: the name of the verb."""
-
-    asker: Submitter
-    action: str
 
 
 class Admitting(Protocol):
@@ -278,23 +273,28 @@ class JobVerbs:
             failed += reply.failed
             if start + AT_ONCE < len(targets):
                 await self._rests.rest(by.asker.user, loop.time() - began)
-        if selection.id is not None and failed:
+        if is_single(selection) and failed:
             raise Refused(failed[0].code, failed[0].message, "id", STATUS.get(failed[0].code, 400))
         return fitting_reply(done, failed, last)
 
     async def _select(self, selection: JobSelection, chosen: JobFilter | None, by: By) -> tuple[Targets, int | None]:
         """The selected jobs, each once, and the last one if the filter's limit was reached."""
-        names = [selection.id] if selection.id is not None else list(selection.ids or [])
+        users = None if by.asker.privileged else [by.asker.user]
 
         def meant(connection: Connection) -> Targets:
-            closed = set[int]() if sees_all(by.asker) else closed_jobs(connection, jobs_in(names), by.asker, by.action)
-            return targets_of(connection, names, closed)
+            names = names_of(selection)
+            return targets_of(connection, names, closed_to(connection, names, by), users)
+
+        def filtered(connection: Connection, chosen: JobFilter) -> tuple[list[int], list[Failed]]:
+            found = by_record(connection, chosen, closed_to(connection, names_of(chosen), by))
+            return select_ids(connection, found.filter), found.failed
 
         targets, last = await self._database.read_in_thread(meant), None
         if chosen is not None:
-            found = await self._database.read_in_thread(lambda c: select_ids(c, by_record(c, chosen)))
+            found, failed = await self._database.read_in_thread(lambda c: filtered(c, chosen))
             last = found[-1] if found and len(found) >= chosen.limit else None
-            targets = Targets(list(dict.fromkeys([*targets.found, *map(Target, found)])), targets.failed)
+            every = list(dict.fromkeys([*targets.found, *map(Target, found)]))
+            targets = Targets(every, [*targets.failed, *failed])
         return targets, last
 
     @asynccontextmanager

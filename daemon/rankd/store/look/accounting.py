@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from rankd.core.model.array import parse_name
+from rankd.core.model.id_range import apart
 from rankd.core.model.index_set import EMPTY, IndexSet, common, read, union
 from rankd.store.engine.reading import fetch
 from rankd.store.engine.word import IN_NUMBERS, IN_TEXTS
@@ -155,10 +156,11 @@ def _is_wanted(row: Row, wanted: AccountingFilter) -> bool:
 
 def _named_tasks(wanted: AccountingFilter) -> Mapping[int, IndexSet]:
     """The named tasks of each array that is not named as a whole."""
-    names = [parse_name(name) for name in ([] if wanted.id is None else [wanted.id]) + list(wanted.ids or ())]
+    given = apart(([] if wanted.id is None else [wanted.id]) + list(wanted.ids or ()))
+    names = [parse_name(name) for name in given.names]
     whole = {name.job for name in names if not name.indices}
     found: dict[int, list[IndexSet]] = {}
     for name in names:
-        if name.indices and name.job not in whole:
+        if name.indices and name.job not in whole and not any(name.job in ids for ids in given.ranges):
             found.setdefault(name.job, []).append(name.indices)
     return {job: union(*sets) for job, sets in found.items()}

@@ -10,10 +10,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from rankd.core.model.id_range import apart
 from rankd.store.engine.reading import Reader, Row, fetch
-from rankd.store.engine.word import IN_NUMBERS, IN_TEXTS, JOIN_IN_ORDER, text_at, unindexed
+from rankd.store.engine.word import (
+    IN_NUMBERS,
+    IN_TEXTS,
+    JOIN_IN_ORDER,
+    VALUES,
+    listed,
+    number_at,
+    text_at,
+    unindexed,
+)
 from rankd.store.look.job_filter import as_json
-from rankd.store.look.job_name import records_of
+from rankd.store.look.job_name import of_ranges, records_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,9 +47,11 @@ FROM job_events e {JOIN_IN_ORDER} jobs j ON j.id = e.job_id
 WHERE e.id >= ? AND e.id <= ?{{terms}} ORDER BY e.id LIMIT ?"""
 _SINCE = " AND e.at >= ?"
 _USER = 'j."user"'
-_JOBS = f" AND {unindexed('e.job_id')} {IN_NUMBERS}"
-_USERS = f" AND {unindexed(_USER)} {IN_TEXTS}"
+_JOBS = f"{unindexed('e.job_id')} {IN_NUMBERS}"
+_USERS = f"{unindexed(_USER)} {IN_TEXTS}"
 """So the events are read in the order of their ids, and the job of each is looked up."""
+_JOBS_OR_RANGES = f"""({_JOBS} OR EXISTS (SELECT 1 FROM {listed(VALUES)} r WHERE coalesce(j.array_job, j.id)
+    BETWEEN {number_at("r.value", "$[0]")} AND {number_at("r.value", "$[1]")}))"""
 
 
 class Found(NamedTuple):
@@ -83,9 +95,13 @@ def _terms(connection: Reader, wanted: EventsRequest) -> tuple[str, Sequence[obj
     if wanted.since is not None:
         terms, values = terms + _SINCE, [*values, wanted.since]
     if wanted.jobs is not None:
-        terms, values = terms + _JOBS, [*values, as_json(records_of(connection, wanted.jobs))]
+        named = apart(wanted.jobs)
+        term, found = _JOBS, [as_json(records_of(connection, named.names))]
+        if named.ranges:
+            term, found = _JOBS_OR_RANGES, [*found, of_ranges(named.ranges)]
+        terms, values = f"{terms} AND {term}", [*values, *found]
     if wanted.users is not None:
-        terms, values = terms + _USERS, [*values, as_json(wanted.users)]
+        terms, values = f"{terms} AND {_USERS}", [*values, as_json(wanted.users)]
     return terms, values
 
 

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
+from rankd.core.model.id_range import apart, written_range
 from rankd.store.engine.reading import Reader, fetch
 from rankd.store.engine.word import IN_NUMBERS, IN_TEXTS, TEXTS, listed
-from rankd.store.look.job_name import records_of
+from rankd.store.look.job_name import IN_RANGES, of_ranges, records_of
 from rankd.wire.job_selection import JobFilter
 from rankd.wire.page import JobList
 
@@ -34,18 +35,20 @@ def as_json(values: Iterable[object]) -> str:
 
 
 def by_record(connection: Reader, wanted: Filter) -> Filter:
-    """The filter with the ids of records in place of the names of jobs, arrays and tasks."""
+    """The filter with the ids of records in place of the names of jobs, arrays and tasks. Ranges of ids stay."""
     if wanted.id is None and wanted.ids is None:
         return wanted
-    names = [*([] if wanted.id is None else [wanted.id]), *(wanted.ids or ())]
-    return msgspec.structs.replace(wanted, id=None, ids=records_of(connection, names))
+    named = apart([*([] if wanted.id is None else [wanted.id]), *(wanted.ids or ())])
+    ids = [*records_of(connection, named.names), *map(written_range, named.ranges)]
+    return msgspec.structs.replace(wanted, id=None, ids=ids)
 
 
 def conditions(wanted: JobFilter) -> tuple[str, list[object]]:
-    """The WHERE clause and its parameters. All conditions must hold; the entries of a list are alternatives."""
-    ids = [*([] if wanted.id is None else [wanted.id]), *(wanted.ids or ())]
+    """The WHERE clause and its parameters. All conditions must hold; the entries of a list are alternatives.
+
+    ``ids`` are records and ranges, as from :func:`by_record`.
+    """
     lists: list[tuple[str, Sequence[object] | None]] = [
-        ("id", ids if wanted.id is not None or wanted.ids is not None else None),
         ('"user"', wanted.users),
         ("account", wanted.accounts),
         ("partition", wanted.partitions),
@@ -54,8 +57,12 @@ def conditions(wanted: JobFilter) -> tuple[str, list[object]]:
         ("qos", wanted.qos),
     ]
     given = [(column, values) for column, values in lists if values is not None]
-    terms = [f"{column} {IN_NUMBERS if column == 'id' else IN_TEXTS}" for column, _ in given]
+    terms = [f"{column} {IN_TEXTS}" for column, _ in given]
     parameters: list[object] = [as_json(values) for _, values in given]
+    if wanted.id is not None or wanted.ids is not None:
+        term, values = _in_ids([*([] if wanted.id is None else [wanted.id]), *(wanted.ids or ())])
+        terms.append(term)
+        parameters += values
     if wanted.queues is not None:
         terms.append(f"lower(queue) IN (SELECT lower(value) FROM {listed(TEXTS)})")
         parameters.append(as_json(wanted.queues))
@@ -65,14 +72,25 @@ def conditions(wanted: JobFilter) -> tuple[str, list[object]]:
     if isinstance(wanted, JobList) and wanted.before is not None:
         terms.append("id < ?")
         parameters.append(wanted.before)
+    if isinstance(wanted, JobList) and not wanted.tasks:
+        terms.append("array_job IS NULL")
     if wanted.states is not None and set(wanted.states) <= set(ACTIVE):
         terms.append(_ACTIVE_SQL)
     return (" WHERE " + " AND ".join(terms) if terms else ""), parameters
 
 
+def _in_ids(ids: Sequence[int | str]) -> tuple[str, list[object]]:
+    """Whether a record is one of these, or of a job or an array in one of these ranges."""
+    named = apart(ids)
+    if not named.ranges:
+        return f"id {IN_NUMBERS}", [as_json(ids)]
+    ranges = of_ranges(named.ranges)
+    return f"(id {IN_NUMBERS} OR id IN ({IN_RANGES}))", [as_json(named.names), ranges, ranges]
+
+
 def _chosen(wanted: JobFilter) -> str:
     """A subquery of jobs with only those columns of other tables that the filter needs."""
-    columns = ['j.id, j."user", j.state, j.name, j.submitted_at, j.ended_at']
+    columns = ['j.id, j."user", j.state, j.name, j.submitted_at, j.ended_at, j.array_job']
     joins = [""]
     if wanted.accounts is not None:
         columns.append("a.account")

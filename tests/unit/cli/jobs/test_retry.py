@@ -9,11 +9,12 @@ from rankd.wire.message import JobRetry
 
 
 def requests(*words):
-    return requests_of(_parser("retry").parse_args(["retry", *words]))
+    arguments = _parser("retry").parse_args(["retry", *words])
+    return requests_of(arguments, [name for group in arguments.job for name in group])
 
 
 def test_each_name_is_a_request_with_a_key_of_its_own():
-    found = requests("17-18", "20_[1-3]", "21_4", "--failed", "-H")
+    found = requests("17,18", "20_[1-3]", "21_4", "--failed", "-H")
     assert [one.id for one in found] == [17, 18, "20_[1-3]", "21_4"]
     assert all(one.failed and one.held for one in found)
     assert len({one.key for one in [*found, *requests("17")]}) == 5

@@ -1,0 +1,89 @@
+"""Ranges of ids and ids of tasks' records, asked over the bus, by the Python client and by commands."""
+
+import asyncio
+import time
+
+import builder
+import pytest
+from integration.intake_stage import an_intake
+
+from rankd.cli.main import main
+from rankd.client import Client
+from rankd.store.engine.url import open_database
+from rankd.store.record.array import split_first
+
+
+@pytest.fixture(autouse=True)
+def new_database(tmp_path):
+    return builder.new_database(tmp_path)
+
+
+@pytest.fixture
+async def stage(broker, tmp_path):
+    """Job 1, array 2 of which two tasks have the records 3 and 4, bob's job 5, job 6."""
+    async with an_intake(broker, tmp_path, unknown_association='"default"') as stage:
+        await stage.submit("alice", held=True)
+        await stage.submit("alice", held=True, array="0-4")
+        async with open_database(tmp_path / "rankd.db") as database:
+            assert await database.write(lambda c: split_first(c, 2, 2, "x", time.time())) == [3, 4]
+        await stage.submit("bob", held=True)
+        await stage.submit("alice", held=True)
+        yield stage
+
+
+def command(broker, capsys, *words):
+    """Runs a command in another thread; its exit status, output and errors."""
+
+    async def run():
+        status = await asyncio.to_thread(main, [*words, "--nats", broker.url, "--as", "alice"])
+        out, err = capsys.readouterr()
+        return status, out, err
+
+    return run()
+
+
+async def test_a_change_of_a_range_never_means_a_task_by_its_record(stage):
+    reply = (await stage.do("job.cancel", {"ids": ["3-5"]})).body
+    assert (reply["done"], [one["message"] for one in reply["failed"]]) == ([], ["there is no job of alice in 3-5"])
+    reply = (await stage.do("job.cancel", {"id": "4-900"})).body
+    assert reply == {"done": [6], "failed": []}, "ids that do not exist, and bob's job, are passed over"
+    reply = (await stage.do("job.cancel", {"filter": {"ids": ["1-4000000000"]}})).body
+    assert reply == {"done": [1, 2, 3, 4], "failed": []}
+    assert stage.states()[5] == "pending"
+
+
+@pytest.mark.usefixtures("stage")
+async def test_the_client_takes_ranges_and_ids_of_records(broker):
+    async with Client(broker.url, user="alice") as rankd:
+        assert [row.id for row in await rankd.queue(ids=["3-6"])] == [5, 6]
+        assert (await rankd.release("3-6")).done == [6]
+        assert (await rankd.release(4)).done == [4]
+        shown = await rankd.show(4)
+        assert (shown.array_job, shown.array_task) == (2, 1)
+
+
+async def test_a_retry_of_a_range_is_one_of_each_job_and_array(stage, broker, capsys):
+    await stage.do("job.cancel", {"ids": [1, 2]})
+    before = max(stage.states())
+    status, out, err = await command(broker, capsys, "retry", "--failed", "1-5")
+    assert (status, err) == (0, "")
+    assert out == f"Submitted batch job {before + 1}\nSubmitted batch job {before + 2} (5 tasks)\n"
+    assert stage.rows("SELECT retry_of FROM jobs WHERE id > ?", before) == [(1,), (2,)]
+    status, out, err = await command(broker, capsys, "retry", "3-5")
+    assert (status, out, err) == (1, "", "rankd: there is no job that you may submit again in 3-5\n")
+    status, out, err = await command(broker, capsys, "retry", "6-900")
+    assert (status, out) == (1, ""), "it has not ended"
+    assert "job 6 is pending" in err
+
+
+@pytest.mark.usefixtures("stage")
+async def test_a_range_is_shown_job_by_job(broker, capsys):
+    status, out, _ = await command(broker, capsys, "show", "2-6")
+    assert status == 0
+    assert [line.split() for line in out.splitlines() if line.startswith("id ")] == [
+        ["id", "2"],
+        ["id", "5"],
+        ["id", "6"],
+    ]
+    status, _, err = await command(broker, capsys, "show", "3-4")
+    assert (status, err) == (1, "rankd: there is no job in 3-4\n")
