@@ -21,6 +21,7 @@ from rankd.store.record.dependency import (
     insert_waits,
     jobs_of_user,
     known_jobs,
+    newest_of_name,
     predecessors_of,
     progress_of,
     reasons_of,
@@ -132,6 +133,15 @@ async def test_a_singleton_waits_for_the_last_earlier_job_of_its_user_and_name(s
     assert await store.read(predecessors_of, [one]) == {}
     [blocked] = await store.read(blocked_jobs, [one])
     assert await store.read(reasons_of, [blocked], NOW) == {one: None}
+
+
+async def test_a_singleton_that_would_be_submitted_now_waits_for_the_newest_of_its_user_and_name(store):
+    jobs = [await submit(store, name=name) for name in ("a", "a", "b")]
+    await store.submit("bob", request={"name": "a"})
+    assert await store.read(newest_of_name, "alice", "a") == jobs[1]
+    await act_on(store, jobs[1], cancel)
+    assert await store.read(newest_of_name, "alice", "a") == jobs[0]
+    assert await store.read(newest_of_name, "alice", "c") is None
 
 
 async def test_tasks_of_one_array_do_not_wait_for_each_other(store):

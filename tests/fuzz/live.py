@@ -26,6 +26,7 @@ from soak.cluster import SETTINGS
 
 import rankd.wire.message as messages
 from rankd.bus.client import PatientClient
+from rankd.core.model.job import JobRequest
 from rankd.wire.device import DeviceSelection
 from rankd.wire.job_update import JobUpdate
 from rankd.wire.report import ReportPartRequest, ReportRequest
@@ -39,6 +40,7 @@ MOST_FINDINGS = 20
 SERVICES = ("intake", "prioritizer", "scheduler", "gateway")
 
 VERBS: dict[str, type[msgspec.Struct] | None] = {
+    "job.test": JobRequest,
     "job.cancel": messages.JobSelection, "job.hold": messages.JobSelection, "job.release": messages.JobSelection,
     "job.update": JobUpdate, "job.retry": messages.JobRetry, "job.show": messages.JobShow, "job.why": messages.JobShow,
     "job.history": messages.HistoryRequest, "job.events": messages.EventsRequest, "job.list": messages.JobList,

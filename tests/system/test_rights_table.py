@@ -147,6 +147,7 @@ _BAD = {"kind": "whatif", "weights": {"no such!": 1.0}}
 REQUESTS = {
     "job.submit": lambda _site, of: {**JOB, "user": of},
     "job.submit urgency": lambda _site, _of: {**JOB, "urgency": 20},
+    "job.test": lambda _site, of: {**JOB, "user": of},
     "job.cancel": lambda site, of: {"id": site.jobs[of, "waits"], "dry_run": True},
     "job.hold": lambda site, of: {"id": site.jobs[of, "waits"], "dry_run": True},
     "job.release": lambda site, of: {"id": site.jobs[of, "held"], "dry_run": True},

@@ -82,6 +82,8 @@ async def test_every_request_and_reply_has_the_form_that_its_schema_says(site, t
 async def _submit(checked: Checked) -> tuple[int, int]:
     array = await checked.ask("job.submit", {"command": ["true"], "array": "0-3%2"})
     assert array == {"id": 1, "tasks": 4}
+    tested = await checked.ask("job.test", {"command": ["true"], "array": "0-3%2", "held": True})
+    assert (tested["tasks"], [wait["reason"] for wait in tested["waits"]]) == (4, ["held"])
     script = {"command": ["s"], "script": "#!/bin/sh\ntrue\n", "env": {"A": "b"}, "comment": "x", "time_limit_s": 60}
     assert await checked.ask("job.submit", script) == {"id": 2}
     waiting = {**NEVER, "application": "app", "begin_at": None, "depends_on": [{"type": "afterok", "job": 2}]}

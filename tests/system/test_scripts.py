@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import json
 import os
 import subprocess
@@ -40,6 +41,10 @@ class Site(NamedTuple):
         )  # fmt: skip
         assert done.returncode == status, done
         return Done(done.stdout, done.stderr)
+
+    @property
+    def user(self) -> str:
+        return getpass.getuser()
 
     def show(self, job: int) -> dict:
         return json.loads(self.machine.rankd("show", str(job), "--json"))
@@ -99,6 +104,26 @@ def test_a_wrapped_line_runs_as_a_script_of_sbatch(site):
     assert f"output goes to {site.here}/slurm-{job}.out" in done.err
     assert (site.here / f"slurm-{job}.out").read_text() == f"red {job}\nlate\n"
     assert site.show(job)["name"] == "wrap"
+
+
+def test_a_test_asks_the_site_and_submits_nothing(site):
+    (site.here / "test.sh").write_text("#!/bin/sh\n#SBATCH --test-only\n#SBATCH --mail-type=END\n")
+    done = site.submit("-H", "test.sh")
+    assert done.out.splitlines() == [
+        f"The job would be accepted: user {site.user}, account default, queue root.default, QoS normal",
+        "It would wait: held (it asks to be held)",
+    ]
+    assert "the job notifies nobody" in done.err
+    refused = site.submit("test.sh", status=1, SBATCH_PARTITION="gpu")
+    assert refused.err.splitlines()[-1].startswith("rankd: SBATCH_PARTITION: ")
+    many = site.submit("--test-only", "--count", "3", "-c", "1000", "--", "true")
+    assert many.out.startswith("The job would be accepted: ")
+    assert "no node in partition 'default' offers more than" in many.err
+    (site.here / "jobs.json").write_text('[{"command": ["true"]}, {"command": ["true"], "queue": "root.x"}]')
+    several = site.submit("--test-only", "--file", "jobs.json", status=1)
+    assert several.out == "1 job would be accepted\n"
+    assert several.err.startswith("rankd: job 1 refused: ")
+    assert json.loads(site.machine.rankd("queue", "--json", "-n", "test.sh")) == []
 
 
 def test_a_job_may_extend_its_output_file(site):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from rankd.core.admission.start_check import Wait
 from rankd.core.model.job import JobRequest
 
 MAX_JOBS_PER_MESSAGE = 10_000
@@ -31,6 +32,23 @@ class Submitted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     id: int
     tasks: int | None = None
+    warning: str | None = None
+
+
+class Tested(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A job that would be accepted, with the names that it would have. ``tasks``: of an array, their number.
+
+    ``waits``: what would keep it from starting at once, as far as that is known without placing it. ``warning``: as in
+    :class:`Submitted`.
+    """
+
+    user: str
+    account: str
+    queue: str
+    partition: str
+    qos: str
+    tasks: int | None = None
+    waits: list[Wait] = []
     warning: str | None = None
 
 

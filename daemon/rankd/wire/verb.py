@@ -30,7 +30,7 @@ from rankd.wire.rank_record import PriorityPage, Why
 from rankd.wire.report import ReportMade, ReportPart, ReportPartRequest, ReportRequest
 from rankd.wire.schema_record import SchemaDocument, SchemaRequest
 from rankd.wire.site import Site
-from rankd.wire.submission import BatchReply, Jobs, Submitted
+from rankd.wire.submission import BatchReply, Jobs, Submitted, Tested
 from rankd.wire.table_record import (
     ClassChange,
     ClassDeleted,
@@ -64,6 +64,7 @@ _LETTERS = _form(DeadLetterSelection, LettersReply)
 
 VERBS: Mapping[str, Form] = {
     "job.submit": Form((JobRequest, Jobs), (Submitted, BatchReply)),
+    "job.test": _form(JobRequest, Tested),
     "job.cancel": _form(JobCancel, SelectionReply),
     "job.hold": _CHANGE,
     "job.release": _CHANGE,

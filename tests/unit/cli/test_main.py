@@ -49,7 +49,7 @@ def rankd(*arguments, **keywords):
         ["share"],
         ["queues"],
         ["db", "sql", "SELECT 1"],
-        ["submit", "--test-only", "--", "true"],
+        ["submit", "--print-request", "--", "true"],
         ["intake", "--help"],
     ],
 )
@@ -300,5 +300,5 @@ def test_the_module_is_the_program():
 
 def test_jobs_are_read_from_standard_input(monkeypatch, capsys):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b'{"comand": ["true"]')))
-    assert main(["submit", "--test-only", "--file", "-"]) == 2
+    assert main(["submit", "--print-request", "--file", "-"]) == 2
     assert "rankd: -: " in capsys.readouterr().err

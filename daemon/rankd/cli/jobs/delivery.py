@@ -93,14 +93,21 @@ def submit(channel: Channel, jobs: list[Job], arguments: argparse.Namespace, unt
         Unavailable: rankd did not accept them in time.
     """
     if len(jobs) == 1:
-        payload = json.dumps(jobs[0], ensure_ascii=False, separators=(",", ":")).encode()
-        if len(payload) > channel.largest:
-            message = (
-                f"the job has {len(payload)} bytes as JSON, the broker accepts {channel.largest}; submit less text"
-            )
-            raise Refused("too_large", message, "script", status=413)
-        return _accepted_one(_sent(channel, payload, dict, until))
+        return _accepted_one(_sent(channel, encoded(jobs[0], channel), dict, until))
     return _submit_many(channel, jobs, arguments, until)
+
+
+def encoded(job: Job, channel: Channel) -> bytes:
+    """The job as JSON.
+
+    Raises:
+        Refused: ``too_large``: the channel does not take it.
+    """
+    payload = json.dumps(job, ensure_ascii=False, separators=(",", ":")).encode()
+    if len(payload) > channel.largest:
+        message = f"the job has {len(payload)} bytes as JSON, the broker accepts {channel.largest}; submit less text"
+        raise Refused("too_large", message, "script", status=413)
+    return payload
 
 
 def _accepted_one(answer: dict[str, Any]) -> Delivered:

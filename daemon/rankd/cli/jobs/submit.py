@@ -49,14 +49,14 @@ def add_parser(subparsers: Subparsers) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Submit, print the ids, and wait if ``--wait`` is given."""
     jobs = jobs_of(arguments)
-    if arguments.test_only:
+    if arguments.print_request:
         from rankd.cli.common.table import print_json
 
         print_json(jobs if len(jobs) > 1 else jobs[0])
         return 0
     from rankd.cli.jobs.delivery import deliver, enqueue
 
-    if arguments.enqueue:
+    if arguments.enqueue and not arguments.test_only:
         from rankd.cli.common.session import asker
 
         if arguments.wait or arguments.admin:
@@ -64,6 +64,10 @@ def run(arguments: argparse.Namespace) -> int:
         jobs = _without_doubtful(jobs, arguments)
         return enqueue(find(arguments), asker(arguments), jobs, arguments)
     try:
+        if arguments.test_only:
+            from rankd.cli.jobs.trial import try_out
+
+            return try_out(jobs, arguments)
         return deliver(jobs, arguments)
     except Refused as error:
         raise blamed(error, arguments.sources) from None

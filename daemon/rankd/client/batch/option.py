@@ -235,7 +235,14 @@ def _add_submission(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="store the job at the broker; rankd accepts it now, or when it runs again",
     )
-    group.add_argument("--test-only", action="store_true", help="print the request and submit nothing")
+    group.add_argument(
+        "--test-only",
+        action="store_true",
+        help="ask rankd whether the job would be accepted, and what would keep it from starting; submit nothing",
+    )
+    group.add_argument(
+        "--print-request", action="store_true", help="print the request as JSON; ask nobody, and submit nothing"
+    )
     group.add_argument("-W", "--wait", action="store_true", help="wait until the job ends, and exit with its status")
     group.add_argument("--json", action="store_true", help="print the answer as JSON")
     group.add_argument("--parsable", action="store_true", help="print the job's id alone")

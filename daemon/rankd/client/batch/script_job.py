@@ -18,7 +18,7 @@ from rankd.core.errors import Refused
 from rankd.core.submission.step_command import remark, step_calls
 
 _WITHOUT_EFFECT = ("wait", "parsable", "json", "retry_for", "atomic")
-_FOR_THE_COMMAND = ("test_only", "count", "enqueue")
+_FOR_THE_COMMAND = ("test_only", "print_request", "count", "enqueue")
 
 
 class ScriptJob(NamedTuple):

@@ -231,14 +231,15 @@ def blocked_by(
 def unmet_fact(blocked: Blocked, progress: Mapping[Awaited, Progress]) -> str:
     """The dependencies that can't be met any more, in words: which jobs, and their states."""
     return "; ".join(
-        f"{one.type} of job {name} ({_state_of(progress.get(name))})"
+        f"{one.type} of job {name} ({state_of(progress.get(name))})"
         for one in blocked.depends_on
         if _standing(one, blocked, progress, {}) is Standing.NEVER
         for name in named_jobs([one], blocked.task)
     )
 
 
-def _state_of(progress: Progress | None) -> str:
+def state_of(progress: Progress | None) -> str:
+    """The state of an awaited job, in words."""
     if progress is None:
         return "not known"
     return "a task did not complete" if progress.is_spoilt and progress.state not in FINAL_STATES else progress.state

@@ -42,6 +42,7 @@ class Rule(NamedTuple):
 RULES: Mapping[str, Rule] = {
     "job.submit": Rule(Circle.OWNER),
     "job.submit urgency": Rule(Circle.ADMINISTRATORS, "an urgency over 16", "urgency"),
+    "job.test": Rule(Circle.OWNER),
     "job.cancel": Rule(Circle.QUEUE),
     "job.hold": Rule(Circle.QUEUE),
     "job.release": Rule(Circle.QUEUE),

@@ -54,6 +54,14 @@ class JobLimits:
         self.lost([submission.accepted[place] for place in gone])
         return without_refused(submission, refused)
 
+    async def refusal_of(self, job: AcceptedJob) -> AboveLimit | None:
+        """Why the job would be refused. It is not counted."""
+        refused = await self._pending.reserve([job], atomic=True)
+        if refused:
+            return refused[0]
+        self._pending.lost([job])  # before anything else can be counted
+        return await self._variety.refusal_of(job)
+
     async def _too_different(self, jobs: Sequence[AcceptedJob]) -> Mapping[int, AboveLimit]:
         """The refusals by index; none for a job whose key is known, since that is no other job."""
         refused = await self._variety.reserve(jobs)

@@ -27,7 +27,6 @@ from rankd.config.configuration import Configuration
 from rankd.core.admission.admission_cache import Admission
 from rankd.core.admission.admit import AdmissionTables
 from rankd.core.admission.priority_class import ClassTable
-from rankd.core.admission.privacy import sees_only
 from rankd.core.admission.runnable_user import LocalRights
 from rankd.core.admission.submitter import Submitter
 from rankd.core.change.retry import Again
@@ -59,14 +58,8 @@ from rankd.services.intake.retention_sweep import run_sweeps
 from rankd.services.intake.retired_stream import take_over
 from rankd.services.intake.retry_verb import retry_verb
 from rankd.services.intake.runnable_users import RunnableUsers
-from rankd.services.intake.submission import (
-    Submission,
-    read_again,
-    read_beside_others,
-    with_doubt,
-    with_known,
-    without_refused,
-)
+from rankd.services.intake.submission import Submission, read_again, read_beside_others, with_doubt
+from rankd.services.intake.trial import Trial
 from rankd.services.intake.user_database import UserDatabase
 from rankd.services.runtime.clock import Clock
 from rankd.services.runtime.input_follower import InputFollower
@@ -182,6 +175,7 @@ class Intake:
         self.jobs = JobVerbs(database, self.group, self, self.limits, self.rests, clock)
         self.nodes = NodeWatch(configuration.settings, database, bus, self.group, clock)
         self.nodes.on_types = self.learn_types
+        self.trial = Trial(database, self.runnable, self.limits, lambda: self.nodes.offered, clock)
         self.deliveries = Deliveries(lambda: self.configuration.settings.node, database, bus, self.group, clock)
         self.devices = DeviceReports(
             lambda: self.configuration.settings.devices, self.group, self.deliveries.foreign, clock
@@ -243,6 +237,7 @@ class Intake:
         letters = DeadLetterVerbs(self.database, self.group, self.take, looks, notifications, self._clock).verbs()
         return [
             IdempotentVerb("job.submit", self.submit),
+            Verb("job.test", self.test),
             retry_verb(looks.single, self.take_again),
             *self.jobs.verbs(),
             *looks.verbs(),
@@ -332,6 +327,12 @@ class Intake:
         """``job.submit``: answers once the jobs are durable."""
         return with_doubt(*await self.take(submitter, payload, message_id), self.nodes.offered)
 
+    async def test(self, submitter: Submitter, payload: bytes) -> Reply:
+        """``job.test``: whether the job would be accepted now."""
+        await self.see_nodes()
+        submission = await self._read(payload, submitter, None)
+        return await self.trial.judge(submission, submitter, self._with_eyes(submitter))
+
     async def take(
         self, submitter: Submitter, payload: bytes, message_id: str | None
     ) -> tuple[Submission, list[int], RankdError | None]:
@@ -359,9 +360,7 @@ class Intake:
 
         ``looker``: by whose rights the jobs in the dependencies are looked up.
         """
-        if any(job.request.depends_on for job in submission.accepted):
-            submission = await self.database.read_in_thread(lambda c: with_known(c, submission, sees_only(looker)))
-        submission = without_refused(submission, await self.runnable.refused(submission.accepted, submitter))
+        submission = await self.trial.allowed(submission, submitter, looker)
         if submission.accepted:
             submission = await self.limits.within(submission)
         if not submission.accepted:

@@ -69,6 +69,16 @@ class _Held:
         self.again_at = again_at
 
 
+class _New(NamedTuple):
+    """A key that a job adds: to whose, of which kind, and the limit of that."""
+
+    name: str | None
+    held: _Held
+    kind: int
+    key: int
+    limit: _Limit
+
+
 class VarietyLimits:
     """``number`` returns the pending jobs of a user, or of :data:`ALL`; None if they were not counted yet.
 
@@ -102,13 +112,25 @@ class VarietyLimits:
             return {}
         wanted = self._varieties_of(jobs)
         different = {(job.user, keys) for job, keys in zip(jobs, wanted, strict=True)}
-        for name in names:
-            own = [keys for user, keys in different if name in (ALL, user)]
-            if not self._fit(name, own):
-                await self._look_again(name)
+        await self._make_room(names, different)
         if all(self._knows(name, keys) for user, keys in different for name in (user, ALL)):
             return {}
         return self._one_after_the_other(jobs, wanted)
+
+    async def refusal_of(self, job: AcceptedJob) -> AboveLimit | None:
+        """Why the job would be refused. It is not added."""
+        if not (names := [name for name in (ALL, job.user) if self._is_crowded(name)]):
+            return None
+        keys = self._variety_of(job)
+        await self._make_room(names, {(job.user, keys)})
+        return next(iter(self._full(self._new_of(job.user, keys))), None)
+
+    async def _make_room(self, names: Collection[str | None], wanted: Collection[tuple[str, Keys]]) -> None:
+        """Read again what those have for which the wanted keys are too many by what is known."""
+        for name in names:
+            own = [keys for user, keys in wanted if name in (ALL, user)]
+            if not self._fit(name, own):
+                await self._look_again(name)
 
     def _knows(self, name: str | None, keys: Keys) -> bool:
         """Whether a job with these keys adds nothing."""
@@ -166,22 +188,30 @@ class VarietyLimits:
         """Add the jobs that fit, in their order. Does not wait, so that nothing else is added meanwhile."""
         refused: dict[int, AboveLimit] = {}
         for place, (job, keys) in enumerate(zip(jobs, wanted, strict=True)):
-            new = [(name, *one) for name in (job.user, ALL) for one in self._new(name, keys)]
-            full = [limit.refusal(name) for name, held, kind, _, limit in new if len(held.known[kind]) >= limit.most]
-            if full:
+            new = self._new_of(job.user, keys)
+            if full := self._full(new):
                 refused[place] = full[0]
                 continue
-            for _, held, kind, key, _ in new:
-                held.add(kind, key)
+            for added in new:
+                added.held.add(added.kind, added.key)
         return refused
 
-    def _new(self, name: str | None, keys: Keys) -> list[tuple[_Held, int, int, _Limit]]:
-        """Where a job adds something: whose, the kind, the key, and the limit."""
+    @staticmethod
+    def _full(new: Sequence[_New]) -> list[AboveLimit]:
+        """The refusals of what a job adds where there is no room."""
+        return [one.limit.refusal(one.name) for one in new if len(one.held.known[one.kind]) >= one.limit.most]
+
+    def _new_of(self, user: str, keys: Keys) -> list[_New]:
+        """What a job adds, for its user and for all."""
+        return [one for name in (user, ALL) for one in self._new(name, keys)]
+
+    def _new(self, name: str | None, keys: Keys) -> list[_New]:
+        """Where a job adds something."""
         held = self._held.get(name)
         if held is None:
             return []
         return [
-            (held, kind, key, limit)
+            _New(name, held, kind, key, limit)
             for kind, limit in enumerate(self._limits(name))
             if (key := keys[kind]) is not None and key not in held.known[kind]
         ]

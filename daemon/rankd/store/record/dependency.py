@@ -111,6 +111,17 @@ _BEFORE = (
     .scalar_subquery()
 )
 _PREDECESSORS = select(_OF.id, _BEFORE).join_from(_WANTED, jobs, _OF.id == _WANTED.c.value)
+_NEWEST_OF_NAME = by_index(
+    select(_OF.id)
+    .where(
+        _OF.user == bindparam("user"),
+        _OF.name == bindparam("name"),
+        _OF.state.in_(written("pending", "allocated", "running")),
+    )
+    .order_by(_OF.id.desc()),
+    jobs,
+    "jobs_name",
+).limit(most(1))
 _OF_USER = select(_OF.id).where(_ARE_WANTED, _OF.user == bindparam("user"))
 _NO_WAITS = delete(job_waits).where(job_waits.c.job_id.in_(values_of("jobs")))
 
@@ -209,6 +220,12 @@ def predecessors_of(connection: Connection, jobs: Sequence[int]) -> dict[int, in
     """Of each of these jobs, the last earlier job of the same user and name that has not ended, if there is one."""
     rows = connection.execute(_PREDECESSORS, {"jobs": jobs}) if jobs else ()
     return {job: before for job, before in rows if before is not None}
+
+
+def newest_of_name(connection: Connection, user: str, name: str) -> int | None:
+    """The newest job of this user and name that has not ended: a singleton that is submitted now waits for it."""
+    found: int | None = connection.execute(_NEWEST_OF_NAME, {"user": user, "name": name}).scalar()
+    return found
 
 
 def reasons_of(connection: Connection, blocked: Iterable[Blocked], now: float) -> dict[int, str | None]:

@@ -98,7 +98,7 @@ COMMANDS = [
     ["queues"],
     ["class", "list"],
     ["config", "check"],
-    ["submit", "--test-only", "--", "true"],
+    ["submit", "--print-request", "--", "true"],
     ["db", "check"],
     ["db", "sql", "SELECT 1"],
     ["evaluate", "--lines", os.devnull],
@@ -143,7 +143,7 @@ def test_errors_that_cannot_be_written_change_no_exit_status(errors, database):
 
 
 def test_a_closed_standard_input_is_an_error_of_one_line(tmp_path):
-    for words, status in ((["evaluate", "-"], 2), (["submit", "--test-only", "--file", "-"], 2)):
+    for words, status in ((["evaluate", "-"], 2), (["submit", "--print-request", "--file", "-"], 2)):
         done = subprocess.run(
             ["sh", "-c", 'exec "$@" <&-', "sh", sys.executable, "-m", "rankd", *words],
             capture_output=True, text=True, check=False, cwd=tmp_path,

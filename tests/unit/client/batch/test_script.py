@@ -134,7 +134,7 @@ def test_a_line_of_an_odd_character_is_refused():
 
 
 def test_the_request_can_be_looked_at(capsys):
-    Path("train.sh").write_text("#!/bin/sh\n#SBATCH --test-only -p gpu\n")
+    Path("train.sh").write_text("#!/bin/sh\n#SBATCH -p gpu\n#RANKD --print-request\n")
     assert main(["submit", "train.sh"]) == 0
     shown = msgspec.json.decode(capsys.readouterr().out)
     assert (shown["queue"], shown["script"][:9]) == ("gpu", "#!/bin/sh")
