@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
 
 import msgspec
 
@@ -18,6 +17,7 @@ from rankd.core.admission.dependency import (
     standing,
     state_of,
 )
+from rankd.core.instant import shown_instant
 from rankd.core.model.job import BY_INDEX, SINGLETON, AcceptedJob, Dependency
 
 HELD = "held"
@@ -47,7 +47,7 @@ def waits_of(job: AcceptedJob, progress: Mapping[Awaited, Progress], earlier: in
     found += [wait for one in job.request.depends_on for wait in _of_dependency(one, progress, earlier)]
     begin_at = job.request.begin_at
     if begin_at is not None and begin_at > now:
-        found.append(Wait(reason=BEGIN_TIME, reason_fact=f"not before {_shown(begin_at)}"))
+        found.append(Wait(reason=BEGIN_TIME, reason_fact=f"not before {shown_instant(begin_at)}"))
     return found
 
 
@@ -63,7 +63,3 @@ def _of_dependency(one: Dependency, progress: Mapping[Awaited, Progress], earlie
         # of an array that waits by index, the tasks with completed counterparts may still start
         reason = NEVER if is_met is Standing.NEVER and one.type != BY_INDEX else DEPENDENCY
         yield Wait(reason=reason, reason_fact=f"{one.type} of job {name} ({state_of(other)})")
-
-
-def _shown(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
