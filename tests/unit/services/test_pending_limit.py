@@ -27,12 +27,14 @@ class Records:
         self.pending = pending
         self.of_account, self.tasks = {}, {}
         self.keys = set()
-        self.counts = []
+        self.counts, self.sees_late = [], False
         self.now, self.took_s = 0.0, took_s
         self.limits = PendingLimits(lambda: self.settings, self.count, self.known, lambda: self.now)
 
     async def count(self, user):
         self.counts.append(user)
+        if self.sees_late:
+            await asyncio.sleep(0)
         if isinstance(user, TasksOf):
             return await self.count_tasks(user.whose)
         everyone = user is ALL or isinstance(user, OfAccount)  # all are in one account, but for of_account
@@ -95,6 +97,37 @@ async def test_submissions_at_the_same_time_pass_no_limit_together(number):
     assert sum(added) == sum(records.pending.values()) <= 25
     assert max(records.pending.values()) <= 10
     assert sum(added) >= 25 - number  # and what is there can be used
+
+
+async def test_what_is_stored_during_a_count_is_counted_once():
+    records = Records(per_user=2)
+    jobs = [accepted(user="alice", request={})]
+    assert await records.limits.reserve(jobs, atomic=False) == {}
+    records.now += AGAIN_S
+    records.sees_late = True  # what is stored before the count ends
+    async with asyncio.TaskGroup() as tasks:
+        second = tasks.create_task(records.limits.reserve_more([{"alice": 2}]))  # does not fit without a count
+        await asyncio.sleep(0)
+        records.pending["alice"] = 1
+        records.limits.stored(jobs)
+    assert second.result(), "2 more do not fit"
+    assert records.limits.most("alice") == 1
+
+
+async def test_what_begins_during_a_first_count_is_not_lost():
+    records = Records(alice=5)
+    records.settings = AdmissionSettings(max_pending_per_user=5, max_pending_per_account=6)
+    await records.limits.start()  # 5 of all, so that one more fits into any account without a count
+    account = OfAccount("a")
+    records.of_account["a"] = 5
+    async with asyncio.TaskGroup() as tasks:
+        counting = tasks.create_task(records.limits.reserve_more([{account: 7}]))
+        await asyncio.sleep(0)
+        assert records.counts[-1] == account
+        assert await records.limits.reserve_more([{account: 1}]) == {}
+    assert counting.result()
+    assert records.limits.most(account) == 6
+    assert await records.limits.reserve_more([{account: 2}]), "there is no room"
 
 
 async def test_room_is_seen_again_after_a_moment_and_a_flood_costs_no_more_counts():

@@ -22,6 +22,7 @@ from typing import NamedTuple
 from rankd.core.errors import AboveLimit
 from rankd.core.model.job import AcceptedJob
 from rankd.core.model.setting import AdmissionSettings
+from rankd.services.intake.in_flight import InFlight
 
 AGAIN_S = 1.0
 """Seconds between two counts of the same jobs. A count that takes long is repeated later: see :data:`SHARE`."""
@@ -71,7 +72,7 @@ class PendingLimits:
         self._known_keys = known
         self._clock = clock
         self._most: dict[Whose, int] = {}
-        self._unstored: defaultdict[Whose, int] = defaultdict(int)
+        self._in_flight = InFlight[Whose]()
         self._again_at: dict[Whose, float] = {}
         self._one_by_one: defaultdict[Whose, asyncio.Lock] = defaultdict(asyncio.Lock)
         """A lock for each user: many first submissions of one user do not hold up another's."""
@@ -112,7 +113,7 @@ class PendingLimits:
 
     def _settle(self, taken: Mapping[Whose, int], *, stored: bool) -> None:
         for name, number in taken.items():
-            self._unstored[name] -= number
+            self._in_flight.end(name, number, stored=stored)
             if not stored and name in self._most:
                 self._most[name] -= number
 
@@ -196,18 +197,21 @@ class PendingLimits:
         for name, number in wanted.items():
             if name in self._most:
                 self._most[name] += number
-            self._unstored[name] += number
+            self._in_flight.begin(name, number)
 
     async def _recount(self, name: Whose) -> None:
-        """Count again, unless that was done a moment ago. What is being stored meanwhile is added in any case."""
+        """Count again, unless that was done a moment ago.
+
+        Nobody knows whether a count has seen what is stored meanwhile. So it begins when what is being stored is, and
+        what comes during the count is added in any case.
+        """
         async with self._one_by_one[name]:
-            begun = self._clock()
-            if name in self._most and begun < self._again_at[name]:
+            if name in self._most and self._clock() < self._again_at[name]:
                 return
-            unstored, before = self._unstored[name], self._most.get(name, 0)
+            await self._in_flight.settled(name)
+            begun, unstored, before = self._clock(), self._in_flight.number(name), self._in_flight.total(name)
             counted = await self._count(name)
-            added = max(0, self._most.get(name, 0) - before)
-            self._most[name] = counted + unstored + added
+            self._most[name] = counted + unstored + self._in_flight.total(name) - before
             ended = self._clock()
             self._again_at[name] = ended + max(AGAIN_S, SHARE * (ended - begun))
 
