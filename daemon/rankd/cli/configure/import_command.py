@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """Make a configuration directory from the output of these commands, in files of any name:
 `sacctmgr dump`, `sacctmgr -P show assoc tree`, `sacctmgr -P show qos`, `sshare -a -l -P`, `scontrol show config`,
-`scontrol show partition`, `scontrol show node` (or slurm.conf and gres.conf). Options without an equivalent are
-listed."""
+`scontrol show partition`, `scontrol show node` (or the files of /etc/slurm). What rankd can't express is listed, by
+file and line, with what to do."""
 
 
 def add_parser(subparsers: Subparsers) -> None:

@@ -9,13 +9,13 @@ from __future__ import annotations
 import msgspec
 
 from rankd.core.model.association import ROOT, Association
-from rankd.core.slurm.limit_line import OF_USERS, limits_in
+from rankd.core.slurm.limit_line import OF_ACCOUNTS, OF_USERS, limits_in
 from rankd.core.slurm.printed_table import PrintedRow, PrintedTable, parse_table
 from rankd.core.slurm.reading import Accounting, Entries, Limit, Reading
 
 _SHARES = ("share", "fairshare", "rawshares")
 _PARENT = ("parentname", "parname")
-_USED = ("cluster", "account", "user", "partition", "share", "priority", "defqos", "defaultqos", *_PARENT)
+_USED = ("cluster", "account", "user", "partition", "share", "priority", *_PARENT)
 _IDS = ("id", "lft", "rgt", "parentid", "parid", "lineage", "wckey")
 _DERIVED = ("rawshares", "rawusage", "normshares", "normusage", "effectvusage", "effectvusg", "fairshare", "levelfs",
             "tresrunmins")  # fmt: skip
@@ -32,17 +32,23 @@ def parse_associations(text: str, reading: Reading, cluster: str = "") -> Accoun
     rows = _of_cluster(table, cluster, reading)
     entries = _entries(rows, table, reading, usage=False)
     for row in rows:
-        kept = OF_USERS if row.get("user") else ()
+        kept = (*(OF_USERS if row.get("user") else OF_ACCOUNTS if row.get("account") != ROOT else ()), "qos")
+        kept += () if row.get("user") or row.get("account") != ROOT else ("defqos", "defaultqos")
         reading.lost(row.line, _subject(row), table.left(row, (*_USED, *_IDS, "fairshare", *kept)))
-    limits = [limit for row in rows if row.get("user") for limit in _limits(row)]
+    of_users = [limit for row in rows if row.get("user") for limit in _limits(row, OF_USERS, "user")]
+    accounts = [row for row in rows if not row.get("user") and row.get("account") != ROOT]
+    of_accounts = [limit for row in accounts for limit in _limits(row, OF_ACCOUNTS, "account")]
     defaults = [row.get("defqos", "defaultqos") for row in rows if row.get("account") == ROOT and not row.get("user")]
     found = rows[0].get("cluster") if rows else ""
     accounting = entries.accounting(found, default_qos=(defaults or [""])[0] or None)
-    return msgspec.structs.replace(accounting, user_limits=tuple(limits))
+    lists = {(row.get("account"), row.get("user") or None): row.get("qos") for row in reversed(rows) if row.get("qos")}
+    return msgspec.structs.replace(
+        accounting, user_limits=tuple(of_users), account_limits=tuple(of_accounts), qos_lists=lists
+    )
 
 
-def _limits(row: PrintedRow) -> tuple[Limit, ...]:
-    return limits_in(row.cells, OF_USERS, row.get("user"), row.line)
+def _limits(row: PrintedRow, known: tuple[str, ...], owner: str) -> tuple[Limit, ...]:
+    return limits_in(row.cells, known, row.get(owner), row.line)
 
 
 def parse_shares(text: str, reading: Reading, cluster: str = "") -> Accounting:

@@ -1,32 +1,33 @@
-"""``scontrol show config``, ``scontrol show partition`` and ``slurm.conf``: weights, half-life, partitions.
+"""``scontrol show config``, ``scontrol show partition``, ``slurm.conf``, ``gres.conf`` and ``cgroup.conf``.
 
-Only keys about priorities are read, and some others that administrators may expect. The rest is only counted.
+Settings with an equivalent are converted. All others get a remark with what to do, except those that have no effect on
+who may run what, when or where (:mod:`.setting_advice`): they are only counted.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import msgspec
 
-from rankd.core.model.device import GPU, model_of
+from rankd.core.slurm.config_line import config_lines, fields_of
 from rankd.core.slurm.duration import parse_duration
+from rankd.core.slurm.enforcement import Enforcement, read_enforcement
 from rankd.core.slurm.gres import read_autodetect, read_devices, read_types
 from rankd.core.slurm.node import NodeLine, NodeLines
+from rankd.core.slurm.partition import Partition, PartitionLines
+from rankd.core.slurm.plain_setting import PLAIN, plain_setting
 from rankd.core.slurm.reading import NOT_SET, Reading
-from rankd.core.slurm.tres import parse_tres, per_unit, resource_of
+from rankd.core.slurm.setting_advice import HARMLESS, advice_on, is_usual
+from rankd.core.slurm.tres import parse_tres, resource_of
 
-Value = float | str | bool | None
+Value = float | str | bool | list[str] | None
 
 VERSION = "slurm_version"
 FAIR_TREE_SINCE = (19, 5)
 """From this version on, fair tree is the default."""
 
-_KEY = re.compile(r"\s*([A-Za-z][A-Za-z0-9_./]*)\s*=\s?(.*?)\s*$")
-_PAIR = re.compile(r"([A-Za-z][A-Za-z0-9_]*)=(\"[^\"]*\"|\S*)")
-_RECORDS = frozenset({"partitionname", "nodename", "name"})
-"""The first keys of entries with several fields: of partitions, nodes, and (in ``gres.conf``) devices."""
 _WEIGHTS = {
     "priorityweightage": "age",
     "priorityweightassoc": "association",
@@ -35,69 +36,32 @@ _WEIGHTS = {
     "priorityweightpartition": "queue",
     "priorityweightqos": "qos",
 }
-_LOOKED_AT = re.compile(r"priority|preempt|schedulertype|accountingstorageenforce|fairsharedampeningfactor")
-_AS_HERE = {
-    "prioritytype": {"priority/multifactor", "multifactor"},
-    "priorityusageresetperiod": {"none"},
-    "priorityparameters": {"none"},
-    "preemptmode": {"off"},
-    "preempttype": {"preempt/none", "(null)"},
-    "schedulertype": {"sched/backfill"},
-}
-"""Values that mean the same as rankd's own behaviour."""
-
-
-class Partition(msgspec.Struct, frozen=True, kw_only=True):
-    """A partition of Slurm's. In rankd it becomes a queue with this factor."""
-
-    name: str
-    line: int
-    factor: float | None = None
-    is_default: bool = False
-    billing: dict[str, float] | None = None
-    qos: str | None = None
+_MULTIFACTOR = frozenset({"priority/multifactor", "multifactor"})
+_OF_OTHER_FILES = frozenset({"autodetect"})
+"""Settings that ``gres.conf`` may have. All others say that the file is about the whole cluster."""
 
 
 class SlurmConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """The settings about priorities. ``settings``: by rankd's dotted keys. ``weights``: those that are not 0."""
+    """The settings. ``settings``: by rankd's dotted keys. ``weights``: those that are not 0.
+
+    ``enforced``: what Slurm enforces of the accounting; None if the file does not say it, as a list of partitions.
+    """
 
     weights: dict[str, float] = {}
     settings: dict[str, Value] = {}
     partitions: tuple[Partition, ...] = ()
     nodes: tuple[NodeLine, ...] = ()
+    enforced: Enforcement | None = None
 
 
 def parse_config(text: str, reading: Reading) -> SlurmConfig:
-    """The settings. Other keys about priorities get a remark; keys about other things are counted."""
+    """The settings. What can't be converted gets a remark."""
     config = _Config(reading)
-    lines = list(_logical(text))
+    lines = list(config_lines(text, reading))
     config.version = next((_version(value) for _, key, value in lines if key.lower() == VERSION), None)
     for number, key, value in lines:
         config.add(number, key, value)
     return config.found()
-
-
-def _logical(text: str) -> Iterator[tuple[int, str, str]]:
-    """(line number, key, value). A partition, node or device is one entry with all its fields in the value."""
-    pending: tuple[int, str, str] | None = None
-    for number, raw in enumerate(text.splitlines(), start=1):
-        line = re.sub(r"(?<!\\)#.*", "", raw)
-        if pending is not None and line[:1].isspace() and _PAIR.search(line):
-            pending = (pending[0], pending[1], f"{pending[2]} {line.strip()}")
-            continue
-        match = _KEY.match(line)
-        if pending is not None:
-            yield pending
-        pending = None
-        if match is None:
-            continue
-        entry = (number, match.group(1), match.group(2))
-        if entry[1].lower() in _RECORDS:
-            pending = (number, entry[1], line.strip())
-        else:
-            yield entry
-    if pending is not None:
-        yield pending
 
 
 class _Config:
@@ -108,10 +72,16 @@ class _Config:
         self.version: tuple[int, int] | None = None
         self.weights: dict[str, float] = {}
         self.settings: dict[str, Value] = {}
-        self.partitions: list[Partition] = []
+        self.partitions = PartitionLines(reading)
         self.nodes = NodeLines(reading)
         self.n_read = self.others = 0
-        self.flags: frozenset[str] = frozenset()
+        self.is_general = False
+        self.enforced = Enforcement()
+        self._records: dict[str, Callable[[int, str], None]] = {
+            "partitionname": lambda line, value: self.partitions.add(line, fields_of(value)),
+            "nodename": self._node,
+            "name": self._node,
+        }
         self._known: dict[str, Callable[[int, str], None]] = {
             "prioritymaxage": self._max_age,
             "prioritydecayhalflife": self._half_life,
@@ -121,9 +91,6 @@ class _Config:
             "fairsharedampeningfactor": self._dampening,
             "accountingstorageenforce": self._enforce,
             "prioritytype": self._type,
-            "partitionname": self._partition,
-            "nodename": self._node,
-            "name": self._node,
             "grestypes": lambda line, value: read_types(line, value, reading),
             "autodetect": lambda line, value: read_autodetect(line, value, reading),
         }
@@ -131,38 +98,47 @@ class _Config:
     def add(self, line: int, written: str, value: str) -> None:
         self.n_read += 1
         key = written.lower()
+        if key in self._records:
+            self._records[key](line, value)
+            return
+        self.is_general = self.is_general or not (key in _OF_OTHER_FILES or "constrain" in key or "cgroup" in key)
         if key in self._known:
             self._known[key](line, value)
         elif key in _WEIGHTS:
             self.weights[_WEIGHTS[key]] = self.reading.amount(line, written, value, 0.0)
-        elif _LOOKED_AT.match(key):
-            self._remark(line, written, value)
-        elif key != VERSION:
-            self.others += 1
+        elif key in PLAIN:
+            self.settings |= plain_setting(line, written, value, self.reading)
+        else:
+            self._other(line, written, value)
+
+    def _other(self, line: int, written: str, value: str) -> None:
+        key = written.lower()
+        if key == "prioritycalcperiod":
+            message = f"{written} = {value}: not needed; priorities follow every change within seconds"
+            self.reading.remark(line, message)
+        elif HARMLESS.fullmatch(key):
+            self.others += key != VERSION
+        elif not is_usual(key, value):
+            self.reading.remark(line, f"{written} = {value[:200]}: no equivalent in rankd; {advice_on(key)}")
 
     def found(self) -> SlurmConfig:
         if not self.n_read:
             self.reading.refuse(0, "has no line of the form Key = value")
         if self.others:
-            self.reading.remark(0, f"settings that are not about priorities, and were not read: {self.others}")
-        if self.settings.get("priority.policy") is None and not any(self.weights.values()) and self.settings:
+            message = f"settings without an effect on who may run what, when or where, left out: {self.others}"
+            self.reading.remark(0, message)
+        about_priority = any(key.startswith("priority.") for key in self.settings)
+        if self.settings.get("priority.policy") is None and not any(self.weights.values()) and about_priority:
             self.reading.remark(0, "no weight is above 0, so jobs go in the order of their submission: policy = fcfs")
             self.settings["priority.policy"] = "fcfs"
         weights = {name: weight for name, weight in self.weights.items() if weight}
         return SlurmConfig(
             weights=weights,
             settings=self.settings,
-            partitions=tuple(self.partitions),
+            partitions=tuple(self.partitions.found),
             nodes=tuple(self.nodes.found) if self.nodes.is_readable else (),
+            enforced=self.enforced if self.is_general else None,
         )
-
-    def _remark(self, line: int, key: str, value: str) -> None:
-        if value.lower() in NOT_SET or value.lower() in _AS_HERE.get(key.lower(), set()):
-            return
-        if key.lower() == "prioritycalcperiod":
-            self.reading.remark(line, f"{key} = {value}: not needed; priorities follow every change within seconds")
-        else:
-            self.reading.remark(line, f"{key} = {value}: no equivalent in rankd")
 
     def _duration(self, line: int, value: str) -> float | None:
         try:
@@ -219,83 +195,23 @@ class _Config:
         self.settings["priority.fairshare.dampening"] = factor or 1.0
 
     def _enforce(self, line: int, value: str) -> None:
-        enforced = {word.strip().lower() for word in value.split(",")} - {"", "none", "0", "(null)"}
-        implied = enforced & {"associations", "limits", "qos", "safe", "wckeys", "all"} or "1" in enforced
-        self.settings["admission.unknown_association"] = "refuse" if implied else "zero"
-        for word in sorted(enforced - {"associations", "1"}):
-            self.reading.remark(line, f"AccountingStorageEnforce {word}: no equivalent in rankd")
+        self.enforced = read_enforcement(line, value, self.reading)
 
     def _type(self, line: int, value: str) -> None:
         if value.strip().lower() == "priority/basic":
             self.settings["priority.policy"] = "fcfs"
-        elif value.strip().lower() not in _AS_HERE["prioritytype"]:
+        elif value.strip().lower() not in _MULTIFACTOR:
             self.reading.remark(line, f"PriorityType {value}: no equivalent in rankd; read as priority/multifactor")
 
     def _node(self, line: int, value: str) -> None:
         """A line of nodes, or one of ``gres.conf``, which has a ``Name`` or looks for devices."""
-        fields = _fields(value)
+        fields = fields_of(value)
         if "name" in fields:
             read_devices(line, fields, self.reading)
         elif "autodetect" in fields:
             read_autodetect(line, fields["autodetect"], self.reading)
         else:
             self.nodes.add(line, fields)
-
-    def _partition(self, line: int, value: str) -> None:
-        fields = _fields(value)
-        name = fields.get("partitionname", "")
-        if name.upper() == "DEFAULT":
-            self.reading.remark(
-                line, "PartitionName=DEFAULT: no equivalent in rankd; give `scontrol show partition` instead"
-            )
-            return
-        factor = fields.get("priorityjobfactor", fields.get("priority"))
-        self.partitions.append(
-            Partition(
-                name=name,
-                line=line,
-                factor=None if factor is None else self.reading.amount(line, "PriorityJobFactor", factor, 0.0),
-                is_default=fields.get("default", "").lower() in ("yes", "y", "true"),
-                billing=self._billing(line, name, fields.get("tresbillingweights", "")),
-                qos=None if fields.get("qos", "").lower() in NOT_SET else fields["qos"],
-            )
-        )
-        lost = [key for key in ("prioritytier", "preemptmode") if fields.get(key, "1").lower() not in ("1", "off")]
-        self.reading.lost(line, f"partition '{name}'", [f"{key}={fields[key]}" for key in lost])
-
-    def _billing(self, line: int, name: str, value: str) -> dict[str, float] | None:
-        if value.lower() in NOT_SET:
-            return None
-        try:
-            weights = parse_tres(value)
-        except ValueError as error:
-            self.reading.refuse(line, f"TRESBillingWeights of '{name}': {error}")
-            return None
-        billing = {}
-        for tres, (weight, suffix) in weights.items():
-            resource = resource_of(tres)
-            if resource is None or weight < 0:
-                self.reading.remark(
-                    line, f"partition '{name}': TRESBillingWeights {tres}={weight:g}: no equivalent in rankd"
-                )
-            else:
-                billing[resource] = per_unit(resource, weight, suffix)
-        return self._summed(line, name, billing)
-
-    def _summed(self, line: int, name: str, billing: dict[str, float]) -> dict[str, float]:
-        """The weights, where the weight of a model has that of all GPUs in it: Slurm bills both for one device."""
-        of_all = billing.get(GPU, 0.0)
-        models = [kind for kind in billing if model_of(kind) is not None] if of_all else []
-        if models:
-            shown = ", ".join(f"{kind} = {billing[kind] + of_all:g}" for kind in models)
-            message = f"Slurm bills the weight of gres/gpu as well for a device of a named model; so {shown}"
-            self.reading.remark(line, f"partition '{name}': {message}")
-        return billing | {kind: billing[kind] + of_all for kind in models}
-
-
-def _fields(value: str) -> dict[str, str]:
-    """The fields of an entry by key in lower case."""
-    return {key.lower(): text.strip('"') for key, text in _PAIR.findall(value)}
 
 
 def _version(text: str) -> tuple[int, int]:

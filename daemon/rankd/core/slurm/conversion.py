@@ -16,18 +16,24 @@ from rankd.core.fairshare.tree import AccountTree
 from rankd.core.model.association import Association
 from rankd.core.model.device import model_of
 from rankd.core.model.setting import Qos
+from rankd.core.slurm.account_limit import account_limits
 from rankd.core.slurm.assoc import parse_associations, parse_shares
-from rankd.core.slurm.config import Partition, SlurmConfig, Value, parse_config
-from rankd.core.slurm.identify import NAMES, Kind, kind_of
-from rankd.core.slurm.limit import QueueLimits, UserLimit, queue_limits, remark_unused, user_limits
+from rankd.core.slurm.config import SlurmConfig, Value, parse_config
+from rankd.core.slurm.enforcement import Enforcement
+from rankd.core.slurm.identify import NAMES, OTHER_FILES, Kind, kind_of
+from rankd.core.slurm.limit import GroupLimit, UserLimit, remark_unused, user_limits
 from rankd.core.slurm.node import known_nodes
+from rankd.core.slurm.node_partition import Placed, node_partitions
+from rankd.core.slurm.partition import Partition
 from rankd.core.slurm.qos import parse_qos
-from rankd.core.slurm.reading import Accounting, Limit, Reading, Remark, naming, said
+from rankd.core.slurm.qos_access import users_of_qos
+from rankd.core.slurm.queue import Queue, Rules, make_queues
+from rankd.core.slurm.queue_access import members
+from rankd.core.slurm.reading import Accounting, Reading, Remark, naming, said
 from rankd.core.slurm.sacctmgr_dump import parse_dump
+from rankd.core.slurm.site_setting import Site, enforcement, site_settings, staff
 
-DEFAULT_QUEUE = "default"
 _ORDER: tuple[Kind, ...] = ("dump", "associations", "shares")
-_QUEUE_NAME = re.compile(r"[A-Za-z0-9_:#/@-]{1,64}")
 _ROW = re.compile(r"associations\[(\d+)\]\.?")
 
 
@@ -40,14 +46,6 @@ class SourceText(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     text: str
     at: float
-
-
-class Queue(msgspec.Struct, frozen=True, kw_only=True):
-    """A leaf queue made from a partition."""
-
-    name: str
-    factor: float | None
-    limits: QueueLimits = QueueLimits()
 
 
 class Conversion(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,6 +65,7 @@ class Conversion(msgspec.Struct, frozen=True, kw_only=True):
     billing: Mapping[str, float]
     queues: tuple[Queue, ...]
     limits: tuple[UserLimit, ...]
+    group_limits: tuple[GroupLimit, ...]
     known: Mapping[str, Mapping[str, int]]
     remarks: tuple[Remark, ...]
 
@@ -87,12 +86,15 @@ def convert_slurm(sources: Sequence[SourceText], cluster: str = "") -> Conversio
     """
     problems: list[Problem] = []
     parsed: list[_Parsed] = []
+    own = Reading("import")
     for source in sources:
+        if source.name in OTHER_FILES:
+            own.remark(0, f"{source.name} is left out; {OTHER_FILES[source.name]}")
+            continue
         found = _parse(source, cluster)
         problems += found if isinstance(found, list) else found.reading.problems
         if not isinstance(found, list):
             parsed.append(found)
-    own = Reading("import")
     if not problems:
         conversion = _combined(parsed, own)
         problems = own.problems + _tree_problems(parsed)
@@ -133,34 +135,82 @@ def _combined(parsed: list[_Parsed], own: Reading) -> Conversion:
     associations = trees[0].accounting.associations if trees else ()
     for other in trees[1:]:
         _compare(trees[0], other)
+    configs = [one for one in parsed if one.kind == "config"]
+    enforced = enforcement([one.config for one in configs], own)
+    limits = _Limits(parsed, trees, enforced, own)
     qos = _qos(parsed)
     default_qos = _default_qos(parsed, qos, own)
-    configs = [one for one in parsed if one.kind == "config"]
-    partitions = [partition for one in parsed for partition in one.config.partitions]
-    settings = {key: value for one in configs for key, value in one.config.settings.items()}
-    of_qos = [(limit, one.reading) for one in _with_qos(parsed) for limit in one.accounting.qos_limits]
-    of_users = [(limit, one.reading) for one in trees[:1] for limit in one.accounting.user_limits]
-    remark_unused({partition.qos or "" for partition in partitions}, of_qos)
-    queues, billing = _queues(partitions, of_qos, own), _billing(partitions, own)
-    known = known_nodes([line for one in configs for line in one.config.nodes])
-    if known:
-        own.remark(0, f"only these nodes may join ([nodes] known in rankd.toml): {', '.join(known)[:200]}")
+    lists = trees[0].accounting.qos_lists if trees and enforced.qos else {}
+    may_use = users_of_qos(associations, lists, [one.name for one in qos], own)
+    known_users = members(associations, may_use)
     weights = {name: weight for one in configs for name, weight in one.config.weights.items()}
-    limits = user_limits(associations, of_users)
-    _remark_models([*billing, *(name.partition(".")[2] for name in weights)], queues, limits, own)
+    partitions = [(partition, one.reading) for one in configs for partition in one.config.partitions]
+    queues, known = _placed(partitions, configs, Rules(of_qos=limits.of_qos, members=known_users, weights=weights), own)
+    settings = site_settings(Site([one.config for one in configs], enforced, bool(associations)), partitions, own)
+    settings |= staff([one.accounting for one in trees[:1]], own)
+    billing = _billing([one for one, _ in partitions], own)
+    of_users = user_limits(associations, limits.of_users)
+    groups = [name for one, _ in partitions for name in one.access.groups or ()]
+    of_groups = account_limits(known_users.accounts_of, limits.of_accounts, groups)
+    if (of_users or of_groups) and len(names := {queue.partition for queue in queues}) > 1:
+        own.remark(0, f"limits of users and accounts count in each partition by itself: {', '.join(sorted(names))}")
+    remark_unused({one.qos or "" for one, _ in partitions}, limits.of_qos)
+    _remark_models([*billing, *(name.partition(".")[2] for name in weights)], queues, [*of_users, *of_groups], own)
     return Conversion(
         sources=tuple((one.source.name, one.kind) for one in parsed),
         associations=associations,
         usage=_usage(trees, associations),
-        qos=qos,
+        qos=_restricted(qos, default_qos, may_use, own),
         default_qos=default_qos,
         weights=weights,
         settings=settings,
         billing=billing,
         queues=queues,
-        limits=limits,
+        limits=of_users,
+        group_limits=of_groups,
         known=known,
-        remarks=tuple(remark for one in parsed for remark in one.reading.remarks) + tuple(own.remarks),
+        remarks=(*(remark for one in parsed for remark in one.reading.by_line()), *own.remarks),
+    )
+
+
+class _Limits:
+    """The limits of the accounting, with the files that have them. Empty if Slurm enforces no limits."""
+
+    def __init__(self, parsed: list[_Parsed], trees: list[_Parsed], enforced: Enforcement, own: Reading) -> None:
+        self.of_qos = [(limit, one.reading) for one in _with_qos(parsed) for limit in one.accounting.qos_limits]
+        self.of_users = [(limit, one.reading) for one in trees[:1] for limit in one.accounting.user_limits]
+        self.of_accounts = [(limit, one.reading) for one in trees[:1] for limit in one.accounting.account_limits]
+        number = len(self.of_qos) + len(self.of_users) + len(self.of_accounts)
+        if number and not enforced.limits:
+            message = f"Slurm enforces no limits (AccountingStorageEnforce), so {number} limits are left out"
+            own.remark(0, f"{message}; import with `AccountingStorageEnforce=limits` in slurm.conf to have them")
+            self.of_qos, self.of_users, self.of_accounts = [], [], []
+
+
+def _placed(
+    partitions: Sequence[Placed], configs: Sequence[_Parsed], rules: Rules, own: Reading
+) -> tuple[tuple[Queue, ...], dict[str, Mapping[str, int]]]:
+    """The queues, and the nodes that may join. In Slurm, a node in no partition runs no jobs."""
+    lines = [line for one in configs for line in one.config.nodes]
+    where = node_partitions(partitions, (name for line in lines for name in line.names), own)
+    used = frozenset().union(*where.nodes.values()) if where.nodes else None
+    known = known_nodes(lines, used)
+    if known:
+        own.remark(0, f"only these nodes may join ([nodes] known in rankd.toml): {', '.join(known)[:200]}")
+    return make_queues(partitions, msgspec.structs.replace(rules, where=where), own), known
+
+
+def _restricted(
+    qos: Sequence[Qos], default_qos: str, may_use: Mapping[str, frozenset[str] | None], own: Reading
+) -> tuple[Qos, ...]:
+    """The QoS with the users who may use them. The default one stays open, as jobs that name none have it."""
+    if may_use.get(default_qos) is not None:
+        own.remark(0, f"all users may use the QoS '{default_qos}', as jobs that name none have it (default_qos)")
+    return tuple(
+        one
+        if one.name == default_qos or (users := may_use[one.name]) is None
+        else msgspec.structs.replace(one, users=sorted(users))
+        for one in qos
     )
 
 
@@ -211,34 +261,9 @@ def _default_qos(parsed: Iterable[_Parsed], qos: Sequence[Qos], own: Reading) ->
     return "normal" if "normal" in names else names[0]
 
 
-def _queues(
-    partitions: Sequence[Partition], of_qos: Sequence[tuple[Limit, Reading]], own: Reading
-) -> tuple[Queue, ...]:
-    """A leaf for each partition with the limits of its QoS, and the default queue for jobs that name none."""
-    by_qos = {qos: queue_limits(qos, of_qos) for qos in dict.fromkeys(one.qos for one in partitions)}
-    queues: dict[str, Queue] = {}
-    default: Partition | None = None
-    for partition in partitions:
-        name = re.sub(r"[^A-Za-z0-9_:#/@-]", "-", partition.name)[:64]
-        if name.lower() in queues or not _QUEUE_NAME.fullmatch(name):
-            own.remark(0, f"partition '{partition.name}' can't be a queue of its own: there is '{name}' already")
-            continue
-        if name != partition.name:
-            own.remark(0, f"partition '{partition.name}' becomes the queue '{name}'")
-        queues[name.lower()] = Queue(name=name, factor=partition.factor, limits=by_qos[partition.qos])
-        default = partition if partition.is_default else default
-    if DEFAULT_QUEUE not in queues:
-        factor = default.factor if default else None
-        limits = by_qos[default.qos] if default else QueueLimits()
-        queues[DEFAULT_QUEUE] = Queue(name=DEFAULT_QUEUE, factor=factor, limits=limits)
-        if default:
-            message = f"jobs that name no queue go to root.default; it has the factor of '{default.name}'"
-            own.remark(0, message)
-    _remark_shared(queues.values(), partitions, own)
-    return tuple(queues.values())
-
-
-def _remark_models(kinds: Iterable[str], queues: Iterable[Queue], limits: Iterable[UserLimit], own: Reading) -> None:
+def _remark_models(
+    kinds: Iterable[str], queues: Iterable[Queue], limits: Iterable[UserLimit | GroupLimit], own: Reading
+) -> None:
     """Remark on models of GPUs, since agents may name them in another way than the site did for Slurm."""
     limited = [one for queue in queues for one in (queue.limits.maximum, queue.limits.each_user)]
     limited += [limit.amounts for limit in limits]
@@ -248,23 +273,15 @@ def _remark_models(kinds: Iterable[str], queues: Iterable[Queue], limits: Iterab
         own.remark(0, f"models of GPUs: {shown}; compare them with the names that agents give (rankd nodes --devices)")
 
 
-def _remark_shared(queues: Iterable[Queue], partitions: Iterable[Partition], own: Reading) -> None:
-    """Remark on a limit that Slurm counts over several partitions, and rankd in each queue by itself."""
-    limited = [queue.name for queue in queues if queue.limits != QueueLimits()]
-    names = [partition.qos for partition in partitions if partition.qos]
-    if limited and (len(limited) > 1 or len(names) != len(set(names))):
-        own.remark(0, f"limits of the partitions' QoS count in each queue by itself: {', '.join(limited)}")
-
-
 def _billing(partitions: Sequence[Partition], own: Reading) -> dict[str, float]:
     """The billing weights of the default partition, else of the first with any. rankd has one table for all queues."""
     with_weights = [partition for partition in partitions if partition.billing]
     if not with_weights:
         return {}
     taken = next((partition for partition in with_weights if partition.is_default), with_weights[0])
-    for other in partitions:
-        if other.billing != taken.billing:
-            own.remark(0, f"TRESBillingWeights of '{other.name}' differ; those of '{taken.name}' are used for all")
+    if others := [one.name for one in partitions if one.billing != taken.billing]:
+        shown = ", ".join(f"'{name}'" for name in others)[:200]
+        own.remark(0, f"TRESBillingWeights of {shown} differ or are not set; those of '{taken.name}' are used for all")
     return dict(taken.billing or {})
 
 

@@ -1,4 +1,4 @@
-"""The limits of trackable resources among the options of a user or a QoS, as they are written."""
+"""The limits of resources and jobs among the options of a user, an account or a QoS, as they are written."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping
 
 from rankd.core.slurm.reading import NOT_SET, Limit
 
-OF_USERS = ("grptres",)
-OF_QOS = ("grptres", "maxtresperuser", "maxtrespu")
-"""The options of users and of QoS that may have an equivalent, in lower case."""
+OF_USERS = ("grptres", "grpjobs", "maxjobs")
+OF_ACCOUNTS = ("grptres", "grpjobs")
+OF_QOS = ("grptres", "maxtresperuser", "maxtrespu", "grpjobs", "maxjobsperuser", "maxjobspu")
+"""The options of users, accounts and QoS that may have an equivalent, in lower case."""
 
 
 def limits_in(fields: Mapping[str, str], known: Iterable[str], owner: str, line: int) -> tuple[Limit, ...]:

@@ -6,19 +6,34 @@ In rankd this is ``[nodes] known``. Amounts are limits there: a node has what it
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
 from rankd.core.model.nodelist import fold, unfold
 from rankd.core.model.quantity import MEMORY, MOST_CORES, MOST_OF_A_NODE, VCORE
 from rankd.core.slurm.gres import parse_gres
-from rankd.core.slurm.reading import Reading
+from rankd.core.slurm.reading import NOT_SET, Reading
 
 _MEBIBYTE = 2**20
 MOST_NODES = 100_000
 """In one import. More are taken for a typo."""
 _LONG_NUMBER = re.compile(r"[0-9]{16}")
+_OUT_OF_USE = re.compile(r"down|drain|fail|future|cloud|maint", re.IGNORECASE)
+_LOST = {"weight": "Weight", "cpuspeclist": "CpuSpecList", "restrictedcorespergpu": "RestrictedCoresPerGPU"}
+_KNOWN = frozenset(
+    {
+        "nodename", "cpus", "cputot", "boards", "sockets", "socketsperboard", "corespersocket", "threadspercore",
+        "realmemory", "gres", "feature", "features", "availablefeatures", "activefeatures", "state", "corespeccount",
+        "memspeclimit", "arch", "os", "version", "nodeaddr", "nodehostname", "bcastaddr", "port", "tmpdisk",
+        "reason", "procs", "cpualloc", "cpuefctv", "cpuload", "cpubind", "allocmem", "freemem", "partitions",
+        "boottime", "slurmdstarttime", "lastbusytime", "resumeaftertime", "cfgtres", "alloctres", "capwatts",
+        "currentwatts", "avewatts", "consumedjoules", "extsensorsjoules", "extsensorswatts", "extsensorstemp",
+        "gresused", "gresdrain", "owner", "mcs_label", "comment", "extra", "parameters", "instanceid",
+        "instancetype", "reservationname", "topology", "topologystr", "switchname", "certtoken", "dynamicnode",
+    }
+)  # fmt: skip
+"""Fields that are converted, or that decide nothing about jobs."""
 _KINDS = re.compile(r"[a-z][a-z0-9_.-]{0,62}")
 
 
@@ -48,8 +63,28 @@ class NodeLines:
         names = self._names(line, name)
         whole = {**self._usual, **fields}
         amounts = self._amounts(line, name, whole)
+        self._remark_rest(line, name, whole)
         if names:
             self.found.append(NodeLine(names=tuple(names), line=line, resources=amounts))
+
+    def _remark_rest(self, line: int, name: str, fields: Mapping[str, str]) -> None:
+        """Remark on fields that decide which jobs a node gets, with what to do."""
+        subject = f"node '{name[:60]}'"
+        features = fields.get("feature", fields.get("features", fields.get("availablefeatures", "")))
+        if features.lower() not in NOT_SET:
+            labels = ",".join(f"{word.strip()}=yes" for word in features.split(","))[:200]
+            self._reading.remark(line, f"{subject}: Features={features[:200]}: start its agent with --labels {labels}")
+        if _OUT_OF_USE.search(fields.get("state", "")):
+            message = f"{subject}: State={fields['state'][:60]}: drain it once its agent has joined (rankd node drain)"
+            self._reading.remark(line, message)
+        lost = [f"{title}={fields[key]}" for key, title in _LOST.items() if fields.get(key, "1") not in ("1", "0", "")]
+        if lost:
+            message = f"{subject}: no equivalent in rankd for {', '.join(lost)}: nodesortpolicy decides which node is"
+            self._reading.remark(line, f"{message} next; `rankd agent --resources` says what its jobs may use")
+        for key in fields.keys() - _LOST.keys() - _KNOWN:
+            self._reading.remark(
+                line, f"{subject}: the import does not know {key}={fields[key][:60]}; it has no effect"
+            )
 
     def _names(self, line: int, text: str) -> list[str]:
         try:
@@ -76,7 +111,10 @@ class NodeLines:
             self._reading.remark(line, message)
             return None
         kept = {kind: number for kind, number in generic.items() if _is_possible(kind, number)}
-        return {VCORE: cores, MEMORY: memory * _MEBIBYTE, **kept}
+        spared = self._reading.whole(line, f"CoreSpecCount of {subject}", fields.get("corespeccount", ""))
+        spared *= self._reading.whole(line, f"ThreadsPerCore of {subject}", fields.get("threadspercore", ""), 1)
+        withheld = self._reading.whole(line, f"MemSpecLimit of {subject}", fields.get("memspeclimit", ""))
+        return {VCORE: max(1, cores - spared), MEMORY: max(1, memory - withheld) * _MEBIBYTE, **kept}
 
 
 def _is_possible(kind: str, number: int) -> bool:
@@ -96,12 +134,15 @@ def _cores(line: int, subject: str, fields: Mapping[str, str], reading: Reading)
     return product if given else 0
 
 
-def known_nodes(lines: Sequence[NodeLine]) -> dict[str, Mapping[str, int]]:
-    """The table ``[nodes] known``: lists of nodes with what each may offer. A node counts where it is named first."""
+def known_nodes(lines: Sequence[NodeLine], used: Collection[str] | None = None) -> dict[str, Mapping[str, int]]:
+    """The table ``[nodes] known``: lists of nodes with what each may offer. A node counts where it is named first.
+
+    ``used``: only these nodes; None for all.
+    """
     seen = set[str]()
     known: dict[str, Mapping[str, int]] = {}
     for one in lines:
-        names = [name for name in dict.fromkeys(one.names) if name not in seen]
+        names = [name for name in dict.fromkeys(one.names) if name not in seen and (used is None or name in used)]
         seen.update(names)
         if names:
             known[fold(names)] = one.resources or {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Literal
 
 import msgspec
@@ -10,6 +11,7 @@ import msgspec
 from rankd.core.errors import ConfigurationError, Problem
 from rankd.core.model.association import Association
 from rankd.core.model.setting import Qos
+from rankd.core.slurm.option_advice import advice_on_options
 
 Shares = float | Literal["parent"]
 
@@ -48,9 +50,15 @@ class Reading:
         self.remarks.append(Remark(file=self.file, line=line, message=message))
 
     def lost(self, line: int, subject: str, fields: list[str]) -> None:
-        """Add a remark that these fields of a line have no equivalent in rankd, if there are any fields."""
+        """Add a remark with advice that these fields of a line have no equivalent in rankd, if there are any."""
         if fields:
-            self.remark(line, f"{subject}: no equivalent in rankd for {', '.join(fields)}")
+            advice = advice_on_options([field.partition("=")[0] for field in fields])
+            message = f"{subject}: no equivalent in rankd for {', '.join(fields)}"
+            self.remark(line, f"{message}; {advice}" if advice else message)
+
+    def by_line(self) -> list[Remark]:
+        """The remarks in the order of their lines. Those about the whole file come last."""
+        return sorted(self.remarks, key=lambda one: one.line or math.inf)
 
     def raise_problems(self) -> None:
         """Raise an error if there are problems.
@@ -89,8 +97,11 @@ class Reading:
         return int(value)
 
 
+_TITLES = {"grptres": "GrpTRES", "grpjobs": "GrpJobs", "maxjobs": "MaxJobs", "maxjobspu": "MaxJobsPerUser"}
+
+
 class Limit(msgspec.Struct, frozen=True, kw_only=True):
-    """A limit of trackable resources as it is written. ``owner``: a user or a QoS. ``key``: in lower case."""
+    """A limit as it is written. ``owner``: a user, an account or a QoS. ``key``: in lower case."""
 
     owner: str
     line: int
@@ -100,7 +111,17 @@ class Limit(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def title(self) -> str:
         """The name of the limit, as in Slurm."""
-        return {"grptres": "GrpTRES"}.get(self.key, "MaxTRESPerUser")
+        return _TITLES.get(self.key, "MaxJobsPerUser" if "jobs" in self.key else "MaxTRESPerUser")
+
+    @property
+    def is_of_jobs(self) -> bool:
+        """Whether it limits a number of jobs, and not resources."""
+        return "jobs" in self.key
+
+    @property
+    def is_per_user(self) -> bool:
+        """Whether it is a limit of a QoS for each user."""
+        return self.key not in ("grptres", "grpjobs")
 
     def __str__(self) -> str:
         """``GrpTRES=cpu=64,gres/gpu=8``."""
@@ -111,7 +132,8 @@ class Accounting(msgspec.Struct, frozen=True, kw_only=True):
     """The content of one file of the accounting.
 
     ``lines[i]``: the line of ``associations[i]``. ``default_qos``: that of the cluster, if it has one.
-    ``user_limits``, ``qos_limits``: limits that may have an equivalent.
+    ``user_limits``, ``account_limits``, ``qos_limits``: limits that may have an equivalent. ``qos_lists``: which QoS an
+    account, or a user in an account, may use; the cluster's list is that of root.
     """
 
     cluster: str = ""
@@ -120,7 +142,11 @@ class Accounting(msgspec.Struct, frozen=True, kw_only=True):
     qos: tuple[Qos, ...] = ()
     default_qos: str | None = None
     user_limits: tuple[Limit, ...] = ()
+    account_limits: tuple[Limit, ...] = ()
     qos_limits: tuple[Limit, ...] = ()
+    qos_lists: Mapping[tuple[str, str | None], str] = {}
+    admins: tuple[str, ...] = ()
+    operators: tuple[str, ...] = ()
 
 
 class Entries:

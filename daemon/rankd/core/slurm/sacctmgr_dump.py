@@ -24,7 +24,7 @@ import msgspec
 
 from rankd.core.model.association import ROOT, Association
 from rankd.core.model.setting import Qos
-from rankd.core.slurm.limit_line import OF_QOS, OF_USERS, limits_in
+from rankd.core.slurm.limit_line import OF_ACCOUNTS, OF_QOS, OF_USERS, limits_in
 from rankd.core.slurm.qos import qos_of
 from rankd.core.slurm.reading import NOT_SET, Accounting, Entries, Limit, Reading
 
@@ -63,7 +63,15 @@ def parse_dump(text: str, reading: Reading) -> Accounting:
     if not dump.cluster:
         reading.refuse(0, "no line `Cluster - 'name'`: this is not a complete dump of sacctmgr")
     found = dump.entries.accounting(dump.cluster, tuple(dump.qos.values()), dump.default_qos)
-    return msgspec.structs.replace(found, user_limits=tuple(dump.user_limits), qos_limits=tuple(dump.qos_limits))
+    return msgspec.structs.replace(
+        found,
+        user_limits=tuple(dump.user_limits),
+        account_limits=tuple(dump.account_limits),
+        qos_limits=tuple(dump.qos_limits),
+        qos_lists=dump.qos_lists,
+        admins=tuple(dict.fromkeys(dump.staff["administrator"])),
+        operators=tuple(dict.fromkeys(dump.staff["operator"])),
+    )
 
 
 class _Dump:
@@ -77,7 +85,10 @@ class _Dump:
         self.qos: dict[str, Qos] = {}
         self.parent = ROOT
         self.user_limits: list[Limit] = []
+        self.account_limits: list[Limit] = []
         self.qos_limits: list[Limit] = []
+        self.qos_lists: dict[tuple[str, str | None], str] = {}
+        self.staff: dict[str, list[str]] = {"administrator": [], "operator": []}
 
     def add(self, line: _Line) -> None:
         handlers = {
@@ -102,7 +113,12 @@ class _Dump:
             self.reading.refuse(line.number, f"a second cluster '{line.name}'; a dump has one: '{self.cluster}'")
         self.cluster = self.cluster or line.name
         self.default_qos = line.options.get("defaultqos")
-        self.reading.lost(line.number, f"cluster '{line.name}'", _rest(line, {"fairshare", "defaultqos"}))
+        self._list_qos(line, ROOT, None)
+        self.reading.lost(line.number, f"cluster '{line.name}'", _rest(line, {"fairshare", "defaultqos", "qos"}))
+
+    def _list_qos(self, line: _Line, account: str, user: str | None) -> None:
+        if line.options.get("qos"):
+            self.qos_lists.setdefault((account, user), line.options["qos"])
 
     def _parent(self, line: _Line) -> None:
         if line.name != ROOT and line.name not in self.entries:
@@ -122,7 +138,9 @@ class _Dump:
             priority=self.reading.whole(line.number, f"priority of {subject}", line.options.get("priority", "")),
         )
         self.entries.add(entry, line.number)
-        self.reading.lost(line.number, subject, _rest(line, {"fairshare", "priority"}))
+        self._list_qos(line, line.name, None)
+        self.account_limits += limits_in(line.options, OF_ACCOUNTS, line.name, line.number)
+        self.reading.lost(line.number, subject, _rest(line, {"fairshare", "priority", "qos", *OF_ACCOUNTS}))
 
     def _user(self, line: _Line) -> None:
         subject = f"user '{line.name}' in '{self.parent}'"
@@ -135,7 +153,12 @@ class _Dump:
         )
         self.entries.add(entry, line.number, line.options.get("partition", ""))
         self.user_limits += limits_in(line.options, OF_USERS, line.name, line.number)
-        used = {"fairshare", "priority", "defaultaccount", "partition", *OF_USERS}
+        self._list_qos(line, self.parent, line.name)
+        level = line.options.get("adminlevel", "").lower()
+        if level in self.staff:
+            self.staff[level].append(line.name)
+        used = {"fairshare", "priority", "defaultaccount", "partition", "qos", *OF_USERS}
+        used |= {"adminlevel"} if level in self.staff else set()
         self.reading.lost(line.number, subject, _rest(line, used))
 
     def _qos(self, line: _Line) -> None:

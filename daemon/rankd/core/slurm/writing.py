@@ -11,6 +11,8 @@ from rankd.core.model.quantity import MEMORY
 from rankd.core.model.setting import DEFAULT_WEIGHTS
 from rankd.core.slurm.config import Value
 from rankd.core.slurm.conversion import Conversion
+from rankd.core.slurm.queue import Queue
+from rankd.core.slurm.queue_access import EVERYONE
 from rankd.core.slurm.reading import Shares
 
 USAGE_FILE = "usage.csv"
@@ -18,7 +20,7 @@ USAGE_FILE = "usage.csv"
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 _WORDS = frozenset({"null", "true", "false", "yes", "no", "on", "off", "y", "n"})
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
-_SECTIONS = ("priority", "priority.fairshare", "admission")
+_SECTIONS = ("priority", "priority.fairshare", "scheduling", "admission", "privacy", "node")
 
 
 def write_files(conversion: Conversion) -> dict[str, str]:
@@ -36,7 +38,7 @@ def write_files(conversion: Conversion) -> dict[str, str]:
 def _settings(conversion: Conversion) -> Iterator[str]:
     yield f"# Made by `rankd import slurm` of {', '.join(name for name, _ in conversion.sources)}."
     yield f"default_qos = {json.dumps(conversion.default_qos)}"
-    values = {"admission.unknown_association": "refuse", **conversion.settings}
+    values = conversion.settings
     for section in _SECTIONS:
         inside = {key: value for key, value in values.items() if key.rpartition(".")[0] == section}
         if inside or (section == "priority.fairshare" and conversion.billing):
@@ -51,6 +53,8 @@ def _settings(conversion: Conversion) -> Iterator[str]:
     for qos in conversion.qos:
         yield from ["", "[[qos]]", f"name = {json.dumps(qos.name)}", f"priority = {qos.priority}"]
         yield f"usage_factor = {_number(qos.usage_factor)}"
+        if qos.users is not None:
+            yield f"users = {json.dumps(qos.users)}"
     if conversion.usage:
         yield from ["", "# What was used before; it fades from the time that is written beside it.", "[[adapters]]"]
         yield from ['name = "slurm-usage"', 'input = "usage"', 'adapter = "file"', "period_s = 3600"]
@@ -83,6 +87,11 @@ def _accounts(conversion: Conversion) -> Iterator[str]:
     if ROOT in users:
         yield "users:"
         yield from (f"  - {_user(user)}" for user in users[ROOT])
+    if conversion.group_limits:
+        yield "# The users of accounts with limits. rankd gives these users no groups of the machine."
+        yield "groups:"
+        for group in conversion.group_limits:
+            yield f"  - {{name: {_yaml(group.group)}, users: [{', '.join(map(_yaml, group.users))}]}}"
 
 
 def _user(entry: Association) -> str:
@@ -94,20 +103,48 @@ def _user(entry: Association) -> str:
 
 def _queues(conversion: Conversion) -> Iterator[str]:
     yield "# Made by `rankd import slurm`: a queue for each partition."
-    yield from ["partitions:", "  - name: default", "    queues:", "      - name: root"]
-    if conversion.limits:
+    yield "partitions:"
+    names = dict.fromkeys(["default", *(queue.partition for queue in conversion.queues)])
+    restricted = {queue.partition for queue in conversion.queues if queue.access != EVERYONE}
+    for name in names:
+        queues = [queue for queue in conversion.queues if queue.partition == name]
+        if queues:
+            yield from [f"  - name: {_yaml(name)}", "    queues:", "      - name: root", *_root_limits(conversion)]
+            yield "        queues:"
+        for queue in queues:
+            yield from _queue(queue, is_restricted=name in restricted)
+
+
+def _root_limits(conversion: Conversion) -> Iterator[str]:
+    if conversion.limits or conversion.group_limits:
         yield "        limits:"
-        for limit in conversion.limits:
-            yield f"          - {{users: [{_yaml(limit.user)}], maxresources: {_quantities(limit.amounts)}}}"
-    yield "        queues:"
-    for queue in conversion.queues:
-        yield f"          - name: {_yaml(queue.name)}"
-        if queue.factor is not None:
-            yield f'            properties: {{priority.factor: "{_number(queue.factor)}"}}'
-        if queue.limits.maximum:
-            yield f"            resources: {{max: {_quantities(queue.limits.maximum)}}}"
-        if queue.limits.each_user:
-            yield f'            limits: [{{users: ["*"], maxresources: {_quantities(queue.limits.each_user)}}}]'
+    for user in conversion.limits:
+        yield f"          - {{users: [{_yaml(user.user)}]{_limited(user.amounts, user.jobs)}}}"
+    for group in conversion.group_limits:
+        yield f"          - {{groups: [{_yaml(group.group)}]{_limited(group.amounts, group.jobs)}}}"
+
+
+def _queue(queue: Queue, *, is_restricted: bool) -> Iterator[str]:
+    yield f"          - name: {_yaml(queue.name)}"
+    properties = [] if queue.factor is None else [f'priority.factor: "{_number(queue.factor)}"']
+    properties += [f'priority.offset: "{queue.offset}"'] if queue.offset else []
+    if properties:
+        yield f"            properties: {{{', '.join(properties)}}}"
+    if is_restricted:
+        yield f"            submitacl: {json.dumps(queue.access)}"
+    limits = queue.limits
+    if limits.maximum:
+        yield f"            resources: {{max: {_quantities(limits.maximum)}}}"
+    if limits.jobs:
+        yield f"            maxapplications: {limits.jobs}"
+    if limits.each_user or limits.jobs_of_each_user:
+        yield f'            limits: [{{users: ["*"]{_limited(limits.each_user, limits.jobs_of_each_user)}}}]'
+
+
+def _limited(amounts: Mapping[str, int], jobs: int) -> str:
+    """The rest of a limit in YAML."""
+    resources = f", maxresources: {_quantities(amounts)}" if amounts else ""
+    return f"{resources}{f', maxapplications: {jobs}' if jobs else ''}"
 
 
 def _amounts(amounts: Mapping[str, int]) -> str:

@@ -45,10 +45,14 @@ def test_the_tree_is_in_the_blanks():
     assert (found.cluster, found.default_qos) == ("hpc", "normal")
 
 
-def test_limits_have_no_counterpart():
-    remarks = {remark.line: remark.message for remark in read(parse_associations, TREE)[1].remarks}
-    assert remarks[4] == "account 'physics': no equivalent in rankd for GrpTRES=cpu=64, QOS=normal,high"
-    assert "GrpJobs=3" in remarks[9]
+def test_limits_and_lists_of_qos_are_kept_for_the_conversion():
+    remarks = [remark.message for remark in read(parse_associations, TREE)[1].remarks]
+    assert not [message for message in remarks if "no equivalent" in message]
+    found = read(parse_associations, TREE)[0]
+    assert [(limit.owner, str(limit)) for limit in found.account_limits] == [
+        ("physics", "GrpTRES=cpu=64"), ("biology", "GrpJobs=3"),
+    ]  # fmt: skip
+    assert found.qos_lists["physics", None] == "normal,high"
 
 
 def test_columns_in_any_order_and_bars_at_the_end_give_the_same_tree():

@@ -3,8 +3,9 @@
 import pytest
 
 from rankd.core.model.setting import Qos
-from rankd.core.slurm.config import Partition, parse_config
+from rankd.core.slurm.config import parse_config
 from rankd.core.slurm.duration import parse_duration
+from rankd.core.slurm.partition import Partition
 from rankd.core.slurm.qos import parse_qos
 from rankd.core.slurm.reading import Reading
 from rankd.core.slurm.tres import parse_tres, per_unit
@@ -59,7 +60,6 @@ def test_weights_half_life_and_the_rest_of_a_config():
         "resource.vcore": 1000, "resource.memory": 2000, "resource.gpu": 30000,
     }  # fmt: skip
     assert found.settings == {
-        "admission.unknown_association": "refuse",
         "priority.fairshare.half_life_s": 14 * 86400.0,
         "priority.favor": "small",
         "priority.fairshare.algorithm": "fair_tree",
@@ -73,9 +73,9 @@ def test_flags_and_resources_without_counterpart_are_named():
     assert (9, "PriorityFlags CALCULATE_RUNNING: no equivalent in rankd") in remarks
     assert (9, "PriorityFlags MAX_TRES: no equivalent in rankd") in remarks
     assert (19, "PriorityWeightTRES Energy=1: no equivalent in rankd for this resource") in remarks
-    assert (2, "AccountingStorageEnforce limits: no equivalent in rankd") in remarks
+    assert not [message for line, message in remarks if line == 2]
     assert not [message for _, message in remarks if "priorityparameters" in message]
-    assert remarks[-1] == (0, "settings that are not about priorities, and were not read: 1")
+    assert remarks[-1] == (0, "settings without an effect on who may run what, when or where, left out: 1")
 
 
 @pytest.mark.parametrize(
@@ -113,11 +113,9 @@ def test_partitions_of_scontrol_and_of_slurm_conf():
     billing = {"vcore": 1.0, "memory": 0.25 / 2**30, "gpu": 2.0}
     assert found.partitions == (
         Partition(name="short", line=1, factor=100, is_default=True, billing=billing),
-        Partition(name="long", line=7, factor=1),
+        Partition(name="long", line=7, factor=1, tier=5),
     )
-    assert [(remark.line, remark.message) for remark in reading.remarks] == [
-        (7, "partition 'long': no equivalent in rankd for prioritytier=5")
-    ]
+    assert reading.remarks == []
     line = 'PartitionName=short Nodes=n[1-4] Default=YES PriorityJobFactor=100 TRESBillingWeights="CPU=1.0,Mem=0.25"\n'
     [partition] = read(parse_config, line)[0].partitions
     assert partition.billing == {"vcore": 1.0, "memory": 0.25 / 2**20}

@@ -4,8 +4,9 @@ import pytest
 
 from rankd.core.errors import ConfigurationError
 from rankd.core.model.association import Association
-from rankd.core.slurm.conversion import Queue, SourceText, convert_slurm
+from rankd.core.slurm.conversion import SourceText, convert_slurm
 from rankd.core.slurm.identify import kind_of
+from rankd.core.slurm.queue import Queue
 
 DUMP = "Cluster - 'x':DefaultQOS='high'\nAccount - 'a':Fairshare=3\nParent - 'a'\nUser - 'u':DefaultAccount='a'\n"
 SSHARE = "Account|User|RawShares|RawUsage\nroot|||60\n a||4|60\n  a|u|1|50\n  a|gone|1|10\n"
@@ -62,8 +63,9 @@ def test_partitions_become_queues():
     messages = [remark.message for remark in found.remarks]
     assert "partition 'a.b' becomes the queue 'a-b'" in messages
     assert "partition 'a-b' can't be a queue of its own: there is 'a-b' already" in messages
-    assert "jobs that name no queue go to root.default; it has the factor of 'a.b'" in messages
-    assert "TRESBillingWeights of 'long' differ; those of 'a.b' are used for all" in messages
+    assert "jobs that name no queue go to root.default; it has the settings of 'a-b'" in messages
+    told = "TRESBillingWeights of 'a-b', 'long' differ or are not set; those of 'a.b' are used for all"
+    assert told in messages
 
 
 def test_all_problems_of_all_files_are_told_at_once():

@@ -37,9 +37,9 @@ def test_the_qos_of_a_partition_limits_its_queue():
     assert (limit.users, limit.maxresources) == (("*",), {"gpu": 2})
     assert (by_name["cpu"].max, by_name["cpu"].limits) == ({}, ())
     assert "f0:3: QoS 'gpu': no equivalent in rankd for GrpTRES=node=4" in remarks
-    assert "f0:3: QoS 'gpu': no equivalent in rankd for MaxTRES=gres/gpu=1" in remarks
+    assert any(one.startswith("f0:3: QoS 'gpu': no equivalent in rankd for MaxTRES=gres/gpu=1;") for one in remarks)
     told = "f0:4: QoS 'spare': no equivalent in rankd for GrpTRES=gres/gpu=3, as it is the QoS of no partition"
-    assert told in remarks
+    assert any(one.startswith(f"{told};") for one in remarks)
     assert any("models of GPUs: a100; compare" in remark for remark in remarks)
 
 
@@ -58,10 +58,8 @@ def test_a_user_never_gets_more_than_the_queue():
 def test_a_user_with_one_account_is_limited_in_all_queues():
     root, remarks = converted(DUMP)
     assert [(limit.users, limit.maxresources) for limit in root.limits] == [(("alice",), {"gpu": 4})]
-    assert (
-        "f0:7: user 'bob': no equivalent in rankd for GrpTRES=gres/gpu=4, since the user has several accounts"
-        in remarks
-    )
+    told = "f0:7: user 'bob': no equivalent in rankd for GrpTRES=gres/gpu=4, since the user has several accounts;"
+    assert any(one.startswith(told) for one in remarks)
     assert any(
         remark.startswith("f0:8: user 'carl': no equivalent in rankd for GrpTRES=gres/gpu=0") for remark in remarks
     )
