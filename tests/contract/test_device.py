@@ -28,18 +28,18 @@ MIXED = [Device(model="v100", id="g1", index=1), Device(model="a100", id="g0", i
 GPU = {"vcore": 1000, "gpu": 1}
 
 
-async def placed(store, job, held, *, resources=None, at=NOW):
+async def placed(store, job, held, *, resources=None, at=NOW, node="n1"):
     """The number of allocations that were made: 1, or 0 if it was not possible."""
     [row] = await store.rows("jobs", id=job)
     new = NewAllocation(
         job=job,
         revision=row["revision"],
-        nodes=("n1",),
+        nodes=(node,),
         resources=resources or GPU,
         charge_rate=1.0,
         generation=0,
         rank=1,
-        devices={"n1": held} if held else {},
+        devices={node: held} if held else {},
     )
     return await store.write(commit_allocations, [new], 1, at)
 
@@ -72,7 +72,7 @@ async def test_the_database_refuses_a_second_holder(store):
     await placed(store, one, ("g0",))
     await placed(store, other, ("g1",))
     with pytest.raises(IntegrityError):
-        await store.write(insert_devices, [(2, "n1", "g0", "a100", 0, True)])
+        await store.write(insert_devices, [(2, "n1", "g0", "a100", 0, True, None)])
 
 
 async def test_a_device_is_free_again_when_its_allocation_ends(store):
@@ -108,7 +108,7 @@ async def test_a_node_that_comes_back_with_fewer_devices_loses_no_job_on_the_oth
     await store.add_nodes("n1", devices=[MIXED[0]])
     assert {row["state"] for row in await store.rows("job")} == {"allocated"}
     assert set(await store.read(held_devices)) == {1, 2}
-    assert [row["job"] for row in await store.look(devices)] == [other]
+    assert [(row["job"], row["state"]) for row in await store.look(devices)] == [(one, "gone"), (other, "ok")]
 
 
 async def test_the_accounting_has_the_models_that_a_job_was_given(store):

@@ -17,7 +17,8 @@ from rankd.store.look.why import why
 from rankd.store.record.all_nodes import all_nodes
 from rankd.store.record.allocation import ReasonRow, save_reasons
 from rankd.store.record.device_fault import noted_at_registration, notes_of
-from rankd.store.record.device_note import note_devices, resume_device
+from rankd.store.record.device_note import note_devices
+from rankd.store.record.device_order import DeviceWish, resume_device
 from rankd.store.record.device_use import add_uses
 from rankd.store.record.idle_job import end_idle, idle_times, with_cause
 from rankd.wire.message import AccountingFilter
@@ -80,7 +81,7 @@ async def test_an_error_lasts_until_somebody_resumes_the_device(store):
     fresh = [msgspec.structs.replace(device, state=DeviceState.OK) for device in listed]
     await store.add_nodes("n1", devices=fresh, at=NOW + 2)
     assert (await seen(store))["g0"] == ("failed", None), "also after its agent has registered again"
-    await store.write(resume_device, "n1", "g0", "root", NOW + 3)
+    await store.write(resume_device, DeviceWish(node="n1", device="g0", actor="root", at=NOW + 3))
     assert await seen(store) == {"g0": ("ok", None), "g1": ("ok", None)}
     assert await capacity(store) == {"gpu": 2, "gpu:a100": 1, "gpu:v100": 1}
     assert (await device_events(store))[-1] == "gpu 0 is resumed"
@@ -93,10 +94,10 @@ async def test_only_a_device_with_an_error_is_resumed(store):
     await store.write(note_devices, "n1", [TAKEN], NOW)
     for device, code in (("g0", "not_failed"), ("g1", "not_failed"), ("g9", "unknown_device")):
         with pytest.raises(Refused) as refused:
-            await store.write(resume_device, "n1", device, "root", NOW)
+            await store.write(resume_device, DeviceWish(node="n1", device=device, actor="root", at=NOW))
         assert refused.value.code == code
     with pytest.raises(Refused):
-        await store.write(resume_device, "n9", "g0", "root", NOW)
+        await store.write(resume_device, DeviceWish(node="n9", device="g0", actor="root", at=NOW))
 
 
 async def test_a_registration_forgets_states_and_keeps_errors(store):

@@ -51,7 +51,7 @@ VERBS: dict[str, type[msgspec.Struct] | None] = {
     "deadletter.retry": messages.DeadLetterSelection, "deadletter.drop": messages.DeadLetterSelection,
     "class.show": messages.ClassName, "class.delete": messages.ClassName, "class.create": None, "class.update": None,
     "node.drain": messages.NodeSelection, "node.resume": messages.NodeSelection, "report.part": ReportPartRequest,
-    "node.device_resume": DeviceSelection,
+    "node.device_resume": DeviceSelection, "node.device_drain": DeviceSelection, "node.device_fail": DeviceSelection,
     "site.show": None, "schema.show": SchemaRequest, "service.list": None, "class.list": None, "config.reload": None,
 }  # fmt: skip
 """``job.submit`` has inputs of its own; ``report.make`` starts a process for each."""

@@ -144,7 +144,9 @@ async def test_a_node_that_comes_back_with_fewer_devices_loses_no_job(machine, p
         write_devices(file, 2)
         async with agent_with(machine, client, file):
             held = {row["id"]: row["job"] for row in machine.rows("SELECT id, job FROM device")}
-            assert sorted(held) == ["g0", "g1"]
+            assert sorted(held) == ["g0", "g1", "g2", "g3"]
+            gone = machine.rows("SELECT id FROM device WHERE state = 'gone' ORDER BY id")
+            assert gone == [{"id": "g2"}, {"id": "g3"}], "they are still held"
             for device, holder in held.items():
                 assert (places / "seen" / str(holder)).read_text().strip() == device
             assert machine.rows("SELECT capacity ->> 'gpu' AS gpu FROM node") == [{"gpu": 2}]

@@ -186,7 +186,10 @@ REQUESTS = {
     "class.update": lambda _site, _of: {"name": "none", "value": 1},
     "class.delete": lambda _site, _of: {"name": "none"},
     **dict.fromkeys(("node.drain", "node.resume", "node.undrain"), lambda _site, _of: {"node": "none"}),
-    "node.device_resume": lambda _site, _of: {"node": "none", "device": "none"},
+    **dict.fromkeys(
+        ("node.device_drain", "node.device_resume", "node.device_fail"),
+        lambda _site, _of: {"node": "none", "device": "none"},
+    ),
 }  # fmt: skip
 """For each row of the table, a request that changes nothing, about things of the user ``of``."""
 

@@ -139,6 +139,8 @@ async def _changes(checked: Checked, never: int) -> None:
     await checked.ask("node.drain", {"node": node, "reason": "disks"})
     await checked.ask("node.list", {})
     await checked.ask("node.resume", {"nodes": [node]})
+    for verb in ("node.device_drain", "node.device_fail"):
+        await checked.ask(verb, {"node": node, "device": "none", "reason": "fan"}, refused="unknown_device")
     await checked.ask("node.device_resume", {"node": node, "device": "none"}, refused="unknown_device")
     assert (await checked.ask("node.undrain", {"nodes": [node]}))["failed"]
     await checked.ask("config.reload", {})

@@ -20,7 +20,8 @@ class DeviceReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 class DeviceSelection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A device of a node that is failed, to be offered again."""
+    """A device of a node, by its id or index. ``reason``: why it is drained, or how it has failed."""
 
     node: str
     device: str
+    reason: str = ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from rankd.core.model.device import Device
+from rankd.core.model.device import ListedDevice
 
 
 class NodeSelection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -48,7 +48,7 @@ class NodeRegistration(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     running: list[int] = []
     key: str = ""
     instance: str = ""
-    devices: list[Device] = []
+    devices: list[ListedDevice] = []
     confinement: str = ""
 
 

@@ -27,7 +27,7 @@ from rankd.core.admission.node_check import MAX_DEVICE_ID, MAX_RUNNING
 from rankd.core.admission.node_check import MAX_NAME as MAX_NODE_NAME
 from rankd.core.errors import Refused
 from rankd.core.model.access import AccessList
-from rankd.core.model.device import Device
+from rankd.core.model.device import ListedDevice
 from rankd.core.model.device_report import LONGEST_NOTE, MOST_NOTES, MOST_USES, DeviceNote, DeviceUse
 from rankd.core.model.job import Dependency, JobRequest
 from rankd.core.model.notification import Notify
@@ -125,7 +125,7 @@ LIMITS: Final[Mapping[type[msgspec.Struct], Mapping[str, TextLimit | Parts]]] = 
     ReportPartRequest: {"report": TextLimit(64)},
     SchemaRequest: {"verb": TextLimit(64)},
     NodeRegistration: {"key": _KEY, "instance": _INSTANCE, "confinement": TextLimit(LONGEST_CONFINEMENT)},
-    DeviceSelection: {"node": _NODE, "device": _DEVICE},
+    DeviceSelection: {"node": _NODE, "device": _DEVICE, "reason": TextLimit(LONGEST_NOTE)},
     DeviceNote: {"id": _DEVICE, **dict.fromkeys(("by", "reason", "fault"), TextLimit(LONGEST_NOTE))},
     DeviceUse: {"id": _DEVICE},
     DeviceReport: {
@@ -147,7 +147,7 @@ LIMITS: Final[Mapping[type[msgspec.Struct], Mapping[str, TextLimit | Parts]]] = 
 ELSEWHERE: Final[Mapping[type[msgspec.Struct], Sequence[str]]] = {
     JobBatch: ("jobs",),  # read_submission, decode_submission
     Jobs: ("jobs",),  # the same, as clients write it
-    Device: ("model", "id"),  # core.admission.node_check
+    ListedDevice: ("model", "id", "path"),  # core.admission.node_check
     Notify: ("on", "to"),  # core.admission.notify_check
     JobRequest: JobRequest.__struct_fields__,  # core.admission.limit, amount and path_limit
     NodeRegistration: ("partition", "resources", "labels", "agent", "running", "devices"),  # core.admission.node_check

@@ -60,6 +60,7 @@ class DeviceRow(msgspec.Struct, frozen=True, kw_only=True):
     since: float | None
     taken_by: str | None
     reason: str | None
+    drained_by: str | None = None
 
 
 class DevicePage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -59,6 +59,7 @@ def _form(request: Any, reply: Any) -> Form:  # noqa: ANN401 - types of any kind
 
 _CHANGE = _form(JobSelection, SelectionReply)
 _NODES = _form(NodeSelection, NodeReply)
+_DEVICE = _form(DeviceSelection, NodeReply)
 _CLASS = _form(ClassChange, ClassRow)
 _LETTERS = _form(DeadLetterSelection, LettersReply)
 
@@ -99,7 +100,9 @@ VERBS: Mapping[str, Form] = {
     "node.drain": _NODES,
     "node.resume": _NODES,
     "node.undrain": _NODES,
-    "node.device_resume": _form(DeviceSelection, NodeReply),
+    "node.device_drain": _DEVICE,
+    "node.device_resume": _DEVICE,
+    "node.device_fail": _DEVICE,
     "config.reload": _form(Reload, Reloaded),
 }
 """The verbs of users and administrators."""

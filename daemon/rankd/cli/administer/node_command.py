@@ -1,4 +1,4 @@
-"""``rankd node``: drains nodes, lets them accept jobs again, and lets new ones in.
+"""``rankd node``: drains nodes and single devices, lets them accept jobs again, and lets new nodes in.
 
 :mod:`rankd.cli.look.nodes` shows nodes.
 """
@@ -25,6 +25,13 @@ _TEXTS = {
     "undrain": "The same as resume.",
 }
 
+_DEVICE_TEXTS = {
+    "drain": "Start no new jobs on a device, such as a GPU. A running job keeps it.",
+    "resume": "Offer a device again that is drained or has failed, after its error has been dealt with.",
+    "fail": "Record that a device has failed, as if its driver had reported it: to rehearse a failure on simulated"
+    " nodes, or for a card that you know to be broken.",
+}
+
 
 def add_parser(subparsers: Subparsers) -> None:
     """Add ``node`` and its verbs."""
@@ -40,18 +47,26 @@ def add_parser(subparsers: Subparsers) -> None:
         add_place(one)
         add_asker(one)
         one.set_defaults(verb=f"node.{verb}")
-    _add_device_resume(verbs)
+    _add_device(verbs)
     _add_trust(verbs)
 
 
-def _add_device_resume(verbs: Subparsers) -> None:
-    text = "Offer a device again that has failed, after its error has been dealt with."
-    one = add_command(verbs, "device-resume", run_device_resume, text)
-    one.add_argument("node", metavar="NODE", help="the node's name")
-    one.add_argument("device", metavar="ID", help="the device's id, as `rankd nodes --devices --json` shows it")
-    one.add_argument("--json", action="store_true", help="print the answer as JSON")
-    add_place(one)
-    add_asker(one)
+def _add_device(verbs: Subparsers) -> None:
+    for verb, text in _DEVICE_TEXTS.items():
+        one = add_command(verbs, f"device-{verb}", run_device, text)
+        one.add_argument(
+            "device",
+            nargs="+",
+            metavar="NODE/ID",
+            help="the node, and the device's id or index: gpu1/0, or gpu1 0; `rankd nodes --devices` shows the index,"
+            " with --json also the id",
+        )
+        if verb != "resume":
+            one.add_argument("-r", "--reason", help="the reason, shown by `rankd nodes --devices`")
+        one.add_argument("--json", action="store_true", help="print the answer as JSON")
+        add_place(one)
+        add_asker(one)
+        one.set_defaults(verb=f"node.device_{verb}", reason=None)
 
 
 def _add_trust(verbs: Subparsers) -> None:
@@ -94,19 +109,35 @@ def run(arguments: argparse.Namespace) -> int:
     return 1 if reply.failed else 0
 
 
-def run_device_resume(arguments: argparse.Namespace) -> int:
+def run_device(arguments: argparse.Namespace) -> int:
     """Send the request."""
     from rankd.cli.common.channel import ask
     from rankd.wire.device import DeviceSelection
     from rankd.wire.message import NodeReply
 
-    selection = DeviceSelection(node=arguments.node, device=arguments.device)
-    reply = ask(arguments, "node.device_resume", selection, NodeReply)
+    node, device = node_and_device(arguments.device)
+    selection = DeviceSelection(node=node, device=device, reason=arguments.reason or "")
+    reply = ask(arguments, arguments.verb, selection, NodeReply)
     if arguments.json:
         from rankd.cli.common.table import print_json
 
         print_json(reply)
     return 0
+
+
+def node_and_device(words: list[str]) -> tuple[str, str]:
+    """The two parts of ``gpu1/0``, or of two words.
+
+    Raises:
+        Refused: ``usage``: it is something else.
+
+    >>> node_and_device(["gpu1/0"]), node_and_device(["gpu1", "GPU-5d0c"])
+    (('gpu1', '0'), ('gpu1', 'GPU-5d0c'))
+    """
+    node, _, device = words[0].partition("/") if len(words) == 1 else (words[0], "", words[1])
+    if len(words) > 2 or not node or not device:
+        raise Refused("usage", f"'{' '.join(words)}' names no device; write NODE/ID, such as gpu1/0", "device")
+    return node, device
 
 
 def run_trust(arguments: argparse.Namespace) -> int:

@@ -81,9 +81,8 @@ def run(arguments: argparse.Namespace) -> int:
         print("\n".join(formatted(arguments.format, known, lines, header=not arguments.noheader)))
         return 0
     used = [known[letter] for letter in _letters(arguments) + _about_devices(arguments, rows)]
-    if not arguments.list_reasons and any(node["capacity"].get("gpu") for node in rows):
-        if arguments.node:
-            note_held(rows, source.devices())
+    if not arguments.list_reasons and any(node["capacity"].get("gpu") or node["confinement"] for node in rows):
+        note_held(rows, source.devices())
         used.insert(used.index(known["N"]) if not arguments.node else len(used), GPUS)
     print_table([field.column() for field in used], table_rows(used, lines), header=not arguments.noheader)
     return 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from rankd.core.errors import Refused
-from rankd.core.model.device import Device, is_model, offered
+from rankd.core.model.device import Device, ListedDevice, is_model, offered
 from rankd.core.model.quantity import MOST_OF_A_NODE, Amount, Resources, check_node_amount, parse_resources
 from rankd.core.near_name import cut
 from rankd.core.placement.constraint import NODE
@@ -19,6 +19,9 @@ MAX_NAME = 253
 MAX_DEVICES = 256
 """More than the GPUs of any node, also if each of 8 has 7 MIG instances."""
 MAX_DEVICE_ID = 128
+MAX_PATHS = 16
+"""Of a device."""
+MAX_PATH = 256
 NOT_IN_IDS = " ,\"'"
 _MOST = (2**31 - 1, 2**31 - 1, MOST_OF_A_NODE)
 SEPARATORS = ",[]"
@@ -95,6 +98,12 @@ def _wrong(device: Device, seen: Collection[str]) -> str:
     numbers = (device.index, device.group, device.memory)
     if not all(0 <= number <= most for number, most in zip(numbers, _MOST, strict=True)):
         return "has an index, group or memory that no device has"
+    return _wrong_paths(device.path) if isinstance(device, ListedDevice) else ""
+
+
+def _wrong_paths(paths: Collection[str]) -> str:
+    if len(paths) > MAX_PATHS or not all(0 < len(path) <= MAX_PATH and path.isprintable() for path in paths):
+        return f"has a path that is not 1 to {MAX_PATH} printable characters, or more than {MAX_PATHS} paths"
     return ""
 
 

@@ -87,7 +87,9 @@ RULES: Mapping[str, Rule] = {
     "node.drain": Rule(Circle.OPERATORS),
     "node.resume": Rule(Circle.OPERATORS),
     "node.undrain": Rule(Circle.OPERATORS),
+    "node.device_drain": Rule(Circle.OPERATORS),
     "node.device_resume": Rule(Circle.OPERATORS),
+    "node.device_fail": Rule(Circle.OPERATORS),
     "config.reload": Rule(Circle.ADMINISTRATORS),
 }
 """The rule of each action: a verb, or a verb with something special in its request."""

@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
-from typing import Final, Literal
+from typing import Final, Literal, TypeVar
 
 import msgspec
 
@@ -21,10 +21,15 @@ LONGEST_MODEL: Final = 63
 
 
 class DeviceState(StrEnum):
-    """``ok`` devices are offered. A process outside of rankd uses a ``taken`` one. ``failed`` ones do not count."""
+    """``ok`` devices are offered to new jobs, others are not; only ``failed`` ones do not count.
+
+    ``taken``: a process outside of rankd uses it, or a job still holds the same card under another id. ``drained``: an
+    administrator has taken it out of use.
+    """
 
     OK = "ok"
     TAKEN = "taken"
+    DRAINED = "drained"
     FAILED = "failed"
 
 
@@ -43,15 +48,25 @@ class Device(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     state: DeviceState = DeviceState.OK
 
 
-class AssignedDevice(msgspec.Struct, frozen=True):
-    """A device of a job, as the node's agent gets it."""
+class ListedDevice(Device, frozen=True, kw_only=True):
+    """A device as its node lists it. ``path``: its files, such as ``/dev/nvidia0``; several devices may share one."""
+
+    path: tuple[str, ...] = ()
+
+
+AnyDevice = TypeVar("AnyDevice", bound=Device)
+
+
+class AssignedDevice(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A device of a job, as the node's agent gets it: what its node listed when it was allocated."""
 
     id: str
     model: str
     index: int
+    path: tuple[str, ...] = ()
 
 
-def in_order(devices: Iterable[Device]) -> list[Device]:
+def in_order(devices: Iterable[AnyDevice]) -> list[AnyDevice]:
     """The devices by index; equal indices (of several vendors) by id."""
     return sorted(devices, key=lambda device: (device.index, device.id))
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from rankd.core.errors import Refused
-from rankd.core.model.device import Device, DeviceState
+from rankd.core.model.device import DeviceState
 
 LONGEST_NOTE = 200
 MOST_NOTES = 256
@@ -71,12 +71,6 @@ def _is_possible(use: DeviceUse) -> bool:
         and 0 <= use.peak_bytes <= _MOST_BYTES
         and (use.idle_s or 0.0) <= _LONGEST_IDLE_S
     )
-
-
-def with_states(devices: Sequence[Device], notes: Sequence[DeviceNote]) -> list[Device]:
-    """The devices with the states of their notes. One with an error is failed, whatever its state is."""
-    by_id = {note.id: DeviceState.FAILED if note.fault else note.state for note in notes}
-    return [msgspec.structs.replace(device, state=by_id.get(device.id, device.state)) for device in devices]
 
 
 def merged(before: DeviceNote | None, after: DeviceNote) -> DeviceNote:

@@ -10,6 +10,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from rankd.core.errors import Refused
+from rankd.core.model.delivery import NOT_TAKEN
+from rankd.core.model.device import AssignedDevice, ListedDevice
 from rankd.services.keeper.device_rule import MOST_DENIED, DeviceNumber, number_of
 from rankd.services.runtime.unreplaceable import check_unreplaceable
 
@@ -18,19 +20,48 @@ class DeviceDenial:
     """The files of the devices that this node offers, by the devices' ids. Devices may share files."""
 
     def __init__(self) -> None:
+        self._offered: dict[str, ListedDevice] = {}
         self._paths: dict[str, Sequence[str]] = {}
+        self._former: dict[str, None] = {}
         self._known: dict[str, DeviceNumber] = {}
 
-    def offer(self, paths: Mapping[str, Sequence[str]]) -> None:
-        """Replace the offered devices. Reads the files' numbers, so that one that vanishes is still denied."""
-        self._paths = dict(paths)
+    def offer(self, devices: Iterable[ListedDevice]) -> None:
+        """Replace the offered devices. Reads the files' numbers, so that one that vanishes is still denied.
+
+        The files of the devices before stay denied: a job may still hold their cards.
+        """
+        self.deny_still(path for files in self._paths.values() for path in files)
+        self._offered = {device.id: device for device in devices}
+        self._paths = {id_: device.path for id_, device in self._offered.items()}
         for path in {path for files in self._paths.values() for path in files}:
             self._number(path)
+
+    def deny_still(self, paths: Iterable[str]) -> None:
+        """Deny these files although no device is offered that has them: those of a card that a job still holds."""
+        self._former |= dict.fromkeys(paths)
+
+    def check(self, devices: Iterable[AssignedDevice]) -> None:
+        """Check that a job's devices are what they were when they were allocated.
+
+        Raises:
+            Refused: ``not_taken``: the list has changed since, so another job may hold the card.
+        """
+        for device in devices:
+            offered = self._offered.get(device.id)
+            if offered is None or offered.index != device.index or (device.path and offered.path != device.path):
+                message = (
+                    f"gpu {device.index} ({device.id}) is not what it was when the job got it: the devices changed"
+                )
+                raise Refused(NOT_TAKEN, message, "devices")
 
     @property
     def paths(self) -> Mapping[str, Sequence[str]]:
         """The files of each offered device; a made-up device has none."""
         return self._paths
+
+    def files_of(self, ids: Iterable[str]) -> list[str]:
+        """The files of these devices."""
+        return [path for id_ in ids for path in self._paths.get(id_, ())]
 
     def denied(self, own: Collection[str]) -> list[DeviceNumber]:
         """The numbers of the files that a job with these devices may not open.
@@ -38,7 +69,10 @@ class DeviceDenial:
         A file that has never existed can't be denied, and can't be opened either.
         """
         others = [files for id_, files in self._paths.items() if id_ not in own]
-        return sorted(self._numbers(others) - self._numbers(self._paths.get(id_, ()) for id_ in own))
+        allowed = self._numbers(self._paths.get(id_, ()) for id_ in own)
+        denied = self._numbers(others) - allowed
+        former = sorted(self._numbers([list(self._former)]) - allowed - denied)
+        return sorted([*denied, *former[: max(0, MOST_DENIED - len(denied))]])
 
     def _numbers(self, files: Iterable[Sequence[str]]) -> set[DeviceNumber]:
         return {number for paths in files for path in paths if (number := self._number(path))}

@@ -7,10 +7,8 @@ import logging
 import time
 from collections.abc import Callable, Container, Mapping
 
-import msgspec
-
 from rankd.bus.liveness import IDLE_S, Loops
-from rankd.core.model.device import Device
+from rankd.core.model.device import Device, ListedDevice
 from rankd.core.model.device_report import MOST_USES, DeviceNote, DeviceUse
 from rankd.services.agent.device_denial import DeviceDenial
 from rankd.services.agent.device_owner import Owner, Owners, sees_all_processes
@@ -60,12 +58,9 @@ class DeviceMonitor:
         self._over: list[DeviceUse] = []
         self._has_cards = False
 
-    def devices(self) -> list[Device]:
-        """The cards with their states, as a registration lists them."""
-        return [
-            msgspec.structs.replace(seen.device, state=self._statuses.get(id_, FINE).state)
-            for id_, seen in self._seen.items()
-        ]
+    def devices(self) -> list[ListedDevice]:
+        """The cards with their states and files, as a registration lists them."""
+        return [_listed(seen, self._statuses.get(id_, FINE)) for id_, seen in self._seen.items()]
 
     async def begin(self) -> None:
         """Find the cards, before the agent registers."""
@@ -123,13 +118,13 @@ class DeviceMonitor:
 
     def _take_in(self, look: Look, owners: Mapping[int, Owner]) -> None:
         seen = {each.device.id: each for each in look.devices}
-        has_others = [each.device for each in seen.values()] != [each.device for each in self._seen.values()]
+        has_others = _cards(seen) != _cards(self._seen)
         self._seen = seen
         running = self._running()
         self._statuses = {id_: status_of(each, owners, running) for id_, each in seen.items()}
         self._sample(time.monotonic())
         if has_others:
-            self._denial.offer({id_: each.paths for id_, each in seen.items()})
+            self._denial.offer(_cards(seen))
             self.on_list()
 
     def _sample(self, now_s: float) -> None:
@@ -174,6 +169,16 @@ class DeviceMonitor:
     async def close(self) -> None:
         """End the watcher."""
         await self._watch.close()
+
+
+def _listed(seen: Seen, status: DeviceStatus) -> ListedDevice:
+    fields = {name: getattr(seen.device, name) for name in Device.__struct_fields__}
+    return ListedDevice(**{**fields, "state": status.state}, path=tuple(seen.paths))
+
+
+def _cards(seen: Mapping[str, Seen]) -> list[ListedDevice]:
+    """The cards without their states."""
+    return [_listed(each, FINE) for each in seen.values()]
 
 
 def _use(key: tuple[int, str], usage: Usage) -> DeviceUse:

@@ -11,7 +11,7 @@ import msgspec
 
 from rankd.core.admission.node_check import MAX_DEVICES, check_devices
 from rankd.core.errors import Refused
-from rankd.core.model.device import GPU, Device, is_model
+from rankd.core.model.device import GPU, ListedDevice, is_model
 from rankd.core.model.device_environment import AMD, NVIDIA
 from rankd.core.model.quantity import Amount, parse_amount
 
@@ -27,14 +27,12 @@ class DeviceSpec(msgspec.Struct, frozen=True):
     number: int
 
 
-class GivenDevice(Device, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A device with the paths of its files, such as ``/dev/nvidia0``. They stay on this node."""
+class GivenDevice(ListedDevice, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A device as a file gives it."""
 
-    path: tuple[str, ...] = ()
-
-    def registered(self) -> Device:
+    def registered(self) -> ListedDevice:
         """The device as the intake gets it."""
-        return Device(**{name: getattr(self, name) for name in Device.__struct_fields__})
+        return ListedDevice(**{name: getattr(self, name) for name in ListedDevice.__struct_fields__})
 
 
 def vendor_of(paths: Sequence[str]) -> str | None:

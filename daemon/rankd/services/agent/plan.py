@@ -63,10 +63,11 @@ class Planner:
         """How to start a job, as the keeper needs it. Writes its script, if it has one.
 
         Raises:
-            Refused: its user may not run jobs here, or no directory for its output can be made.
+            Refused: its user may not run jobs here, no directory for its output can be made, or its devices are others.
             OSError: there is no room for its script.
         """
         identity = self._run_as.identity(start.user)
+        self.denial.check(start.devices)
         if start.holds:
             return self._holding(start, identity)
         request, place = start.request, self._place(start)
@@ -145,7 +146,7 @@ class Planner:
         """
         paths = {device.id: device.path for device in devices}
         check_files([path for of in paths.values() for path in of], has_users=self.has_users_rights)
-        self.denial.offer(paths)
+        self.denial.offer(devices)
 
     def _place(self, start: StartJob) -> JobPlace:
         paths = self.denial.paths

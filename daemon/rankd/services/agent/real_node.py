@@ -16,6 +16,7 @@ from typing import TypeVar
 import msgspec
 
 from rankd.core.errors import Refused
+from rankd.core.model.delivery import NOT_TAKEN
 from rankd.services.agent.device_monitor import DeviceMonitor
 from rankd.services.agent.device_owner import Owners
 from rankd.services.agent.device_watch import Machine
@@ -43,8 +44,8 @@ log = logging.getLogger("rankd.agent")
 
 THREADS = 4
 MOST_SHOWN = 10
-ABOUT_USERS = frozenset({NO_SUCH_USER, OWNER_ONLY, ROOT_REFUSED})
-"""Refusals that are a job's cause themselves: its user can't run jobs on this node."""
+OWN_CAUSES = frozenset({NO_SUCH_USER, OWNER_ONLY, ROOT_REFUSED, NOT_TAKEN})
+"""Refusals that are a job's cause themselves: its user can't run jobs on this node, or it waits for others again."""
 UP_S = 5.0
 PULSE_LOOP = "pulse of the keeper"
 KEEPER_BOUND_S = 120.0
@@ -122,6 +123,7 @@ class RealNode:
         for leftover in leftovers:
             entry = self._ledger.add(leftover.claim.allocation, leftover.claim.job, leftover.claim.devices)
             if entry.key in running:
+                self._planner.denial.deny_still(leftover.claim.files)
                 self._watch(entry)
             elif ended := leftover.ended or unwritten.get(entry.key):
                 self._ended(entry, ended)
@@ -201,7 +203,10 @@ class RealNode:
         self.cancel(self._name, cancels)
 
     async def _claim(self, starts: Sequence[StartJob]) -> set[int]:
-        claims = [Claim(allocation=start.allocation, job=start.job, devices=_ids(start)) for start in starts]
+        files = self._planner.denial.files_of
+        claims = [
+            Claim(allocation=one.allocation, job=one.job, devices=_ids(one), files=files(_ids(one))) for one in starts
+        ]
         return await self._in_thread(lambda: self._state.claim(claims)) if claims else set()
 
     async def _start(self, starts: Sequence[StartJob]) -> None:
@@ -352,7 +357,7 @@ def _lost(entry: Entry[int], leftover: Leftover, now: float) -> Report:
 
 
 def _refused(entry: Entry[int], refusal: Refused, now: float) -> Report:
-    report = _never_attended(entry, refusal.code if refusal.code in ABOUT_USERS else "start_failed", now)
+    report = _never_attended(entry, refusal.code if refusal.code in OWN_CAUSES else "start_failed", now)
     return msgspec.structs.replace(report, exit_status=NOT_EXECUTABLE, message=refusal.message)
 
 

@@ -1,7 +1,8 @@
-"""Requests about nodes: ``node.drain``, ``node.resume``, its alias ``node.undrain``, and ``node.device_resume``."""
+"""Requests about nodes, such as ``node.drain``, and about single devices, such as ``node.device_drain``."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 import msgspec
@@ -11,13 +12,15 @@ from rankd.core.admission.submitter import Submitter
 from rankd.core.change.node_action import Decide, drain, resume
 from rankd.core.errors import Refused
 from rankd.services.runtime.clock import Clock
+from rankd.store.engine.connection import Connection
 from rankd.store.engine.group_commit import MAX_GROUP, GroupCommit
-from rankd.store.record.device_note import resume_device
+from rankd.store.record.device_order import DeviceWish, drain_device, fail_device, resume_device
 from rankd.store.record.node_action import NodeWish, act
 from rankd.wire.codec import decode_strict
 from rankd.wire.device import DeviceSelection
 from rankd.wire.message import NodeFailed, NodeReply, NodeSelection
 
+_ORDERS = {"device_drain": drain_device, "device_resume": resume_device, "device_fail": fail_device}
 _STATUS = {"unknown_node": 404, "not_draining": 409}
 
 
@@ -33,15 +36,19 @@ def node_verbs(group: GroupCommit, clock: Clock) -> list[Verb]:
 
         return handle
 
-    async def handle_resume(asker: Submitter, payload: bytes) -> Reply:
-        wish = decode_strict(payload, DeviceSelection)
-        work = partial(resume_device, node=wish.node, device=wish.device, actor=asker.user, now=clock())
-        await group.do(work, client=asker.user)
-        return NodeReply(done=[wish.node], failed=[])
-
     decisions = {"node.drain": drain, "node.resume": resume, "node.undrain": resume}
     verbs = [Verb(name, handler(decide)) for name, decide in decisions.items()]
-    return [*verbs, Verb("node.device_resume", handle_resume)]
+    return verbs + [Verb(f"node.{name}", _device_handler(order, group, clock)) for name, order in _ORDERS.items()]
+
+
+def _device_handler(order: Callable[[Connection, DeviceWish], None], group: GroupCommit, clock: Clock) -> UserHandler:
+    async def handle(asker: Submitter, payload: bytes) -> Reply:
+        asked = decode_strict(payload, DeviceSelection)
+        wish = DeviceWish(node=asked.node, device=asked.device, actor=asker.user, at=clock(), reason=asked.reason)
+        await group.do(lambda connection: order(connection, wish), client=asker.user)
+        return NodeReply(done=[asked.node], failed=[])
+
+    return handle
 
 
 async def _in_parts(group: GroupCommit, wish: NodeWish, decide: Decide) -> NodeReply:

@@ -51,11 +51,15 @@ CLAIMS_PER_RECORD = 10_000  # ext4 allows 65,000 links to a file
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
-    """The right to start an allocation once. ``devices``: the ids of those that it holds on this node."""
+    """The right to start an allocation once. ``devices``: the ids of those that it holds on this node.
+
+    ``files``: those of its devices.
+    """
 
     allocation: int
     job: int
     devices: list[str] = []
+    files: list[str] = []
 
 
 class ProcessRecord(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from rankd.store.engine.reading import Reader, Row, fetch
 
 _DEVICES = """
-SELECT node, "index", id, type, model, "group", memory, state, job, "user", since, taken_by, reason
+SELECT node, "index", id, type, model, "group", memory, state, job, "user", since, taken_by, reason, drained_by
 FROM device ORDER BY node, id"""
 
 

@@ -11,17 +11,25 @@ from functools import lru_cache
 import msgspec
 
 from rankd.core.model.device import Device
+from rankd.core.model.device_record import StoredDevice
 from rankd.core.model.node import Node, NodeState
 from rankd.store.engine.reading import Reader, fetch
 
 _NODES = "SELECT name, partition, state, capacity, labels, devices FROM nodes ORDER BY name"
 _DEVICES = msgspec.json.Decoder(tuple[Device, ...])
+_STORED = msgspec.json.Decoder(tuple[StoredDevice, ...])
 
 
 @lru_cache(maxsize=16_384)
 def read_devices(text: str) -> tuple[Device, ...]:
     """The devices of a node from their JSON. Remembered, because few nodes change between two readings."""
     return _DEVICES.decode(text)
+
+
+@lru_cache(maxsize=4096)
+def read_stored(text: str) -> tuple[StoredDevice, ...]:
+    """The same with all that is stored about them."""
+    return _STORED.decode(text)
 
 
 def all_nodes(connection: Reader) -> list[Node]:

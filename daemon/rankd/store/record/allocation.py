@@ -141,7 +141,8 @@ def _possible(connection: Connection, new: Sequence[NewAllocation], devices: Dev
         is_unchanged = state is not None and state.state is State.PENDING and revisions[entry.job] == entry.revision
         if not is_unchanged or not up.issuperset(entry.nodes):
             continue
-        if devices.take(entry.nodes, entry.devices, uses_devices=GPU in entry.resources):
+        is_asked = GPU in entry.resources
+        if devices.take(entry.nodes, entry.devices, uses_devices=is_asked, asked=entry.resources):
             possible.append(entry)
     return possible
 

@@ -219,8 +219,10 @@ def _starts(connection: Connection, node: str) -> tuple[list[StartOrder], list[t
             continue
         rank = json.loads(row.nodes).index(node)
         is_run = row.script_bytes is not None and rank == 0
-        held = [AssignedDevice(one.id, one.model, one.index) for one in devices.get(row.id, ()) if one.node == node]
+        here = [one for one in devices.get(row.id, ()) if one.node == node]
+        held = [AssignedDevice(one.id, one.model, one.index, one.path) for one in here]
         total += len(row.request.encode()) + len(row.nodes) + AROUND_BYTES + DEVICE_BYTES * len(held)
+        total += sum(len(path.encode()) for one in held for path in one.path)
         total += _in_base64(row.script_bytes) if is_run else 0
         if starts and total > 2 * MAX_JOB_BYTES:
             return starts, over, True

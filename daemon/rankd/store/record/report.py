@@ -22,6 +22,7 @@ from rankd.store.engine.listed import listed, text_of, values_of
 from rankd.store.engine.plan import in_order
 from rankd.store.engine.prepared import run_each
 from rankd.store.record.allocation_device import release_devices
+from rankd.store.record.device_note import free_cards
 from rankd.store.record.idle_job import with_cause
 from rankd.store.record.job import apply_changes, read_states
 from rankd.store.record.job_story import tells_story
@@ -84,6 +85,7 @@ def take_reports(
     with tells_story(connection):
         effects = decide_reports(reports, allocations, states, max_requeues, now)
     _write(connection, effects)
+    free_cards(connection, [change.allocation for change in effects.ends], now)
     apply_changes(connection, effects.changes, now)
     return effects.foreign
 

@@ -99,6 +99,9 @@ allocation_devices = Table(
     Column("model", Text, nullable=False),
     Column("position", Integer, nullable=False, comment="its index when it was allocated"),
     Column("held", Boolean, nullable=False, comment="the allocation is open"),
+    Column(
+        "card", Text, comment="JSON: its files, and the ids of devices that shared its index or a file; null: neither"
+    ),
     Index("allocation_devices_held", "node", "device", unique=True, sqlite_where=text("held = 1")),
 )
 

@@ -1,8 +1,11 @@
-"""Tables of what agents report about devices. Units are those of :mod:`rankd.store.schema.table`."""
+"""Tables of what agents report about devices, and of what administrators say about them.
+
+Units are those of :mod:`rankd.store.schema.table`.
+"""
 
 from __future__ import annotations
 
-from sqlalchemy import Column, Float, ForeignKey, Integer, Table, Text
+from sqlalchemy import Boolean, Column, Float, ForeignKey, Integer, Table, Text
 
 from rankd.store.schema.metadata import metadata
 
@@ -16,6 +19,17 @@ device_notes = Table(
     Column("reason", Text),
     Column("fault", Text, comment="an error; the device is failed until an administrator resumes it"),
     Column("at", Float, nullable=False),
+)
+
+device_orders = Table(
+    "device_orders",
+    metadata,
+    Column("node", Text, primary_key=True),
+    Column("device", Text, primary_key=True, comment="its id"),
+    Column("drained_by", Text, comment="an administrator; null: not drained"),
+    Column("drained_at", Float),
+    Column("reason", Text),
+    Column("resumed", Boolean, nullable=False, comment="it is offered, although its node's list says failed"),
 )
 
 device_uses = Table(

@@ -16,7 +16,7 @@ from rankd.store.schema.allocation_table import (
     wait_reasons,
 )
 from rankd.store.schema.catalog_table import associations, priority_classes, qos, queue_events, queues
-from rankd.store.schema.device_table import device_notes, device_uses
+from rankd.store.schema.device_table import device_notes, device_orders, device_uses
 from rankd.store.schema.job_table import (
     applications,
     array_requests,
@@ -46,6 +46,7 @@ __all__ = [
     "dead_letter_losses",
     "dead_letters",
     "device_notes",
+    "device_orders",
     "device_uses",
     "job_events",
     "job_notifications",

@@ -24,11 +24,17 @@ def test_a_cell_shows_the_state_and_the_holder():
 
 
 def test_a_node_shows_how_many_gpus_are_in_use_and_which():
-    node = {"name": "n1", "capacity": {"vcore": 8, "gpu": 4, "gpu:a100": 4}, "allocated": {"gpu": 2, "gpu:a100": 2}}
+    node = {"name": "n1", "capacity": {"vcore": 8, "gpu": 3, "gpu:a100": 3}, "allocated": {"gpu": 3, "gpu:a100": 3}}
     nodes = [node, {"name": "n2", "capacity": {"vcore": 8}, "allocated": {}}]
-    note_held(nodes, [FREE | {"index": 3, "job": 17}, FREE, FREE | {"index": 1, "job": 4}])
+    others = [FREE, FREE | {"index": 2, "state": "failed"}, FREE | {"index": 9, "state": "gone", "job": 5}]
+    note_held(nodes, [FREE | {"index": 3, "job": 17}, *others, FREE | {"index": 1, "job": 4}])
     assert [gpus_in_use({"nodes": [one]}) for one in nodes] == ["2/4 (1,3)", ""]
     assert gpus_in_use({"nodes": nodes}) == "2/4"
+
+
+def test_nothing_is_free_on_a_node_that_takes_no_jobs():
+    down = N1 | {"state": "down", "shown_state": "down"}
+    assert node_line(down, [FREE, FREE | {"index": 1, "job": 7}]) == "[0 a100 down] [1 a100 job 7]"
 
 
 def test_a_node_without_devices_counts_its_gpus():

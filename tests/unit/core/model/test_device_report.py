@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from rankd.core.errors import Refused
-from rankd.core.model.device import Device, DeviceState
-from rankd.core.model.device_report import DeviceNote, DeviceUse, check_uses, in_words, merged, with_states
+from rankd.core.model.device import DeviceState
+from rankd.core.model.device_report import DeviceNote, DeviceUse, check_uses, in_words, merged
 
 USE = DeviceUse(allocation=1, id="g0", recent=0.5, busy=3.0, samples=6, peak_bytes=5, idle_s=9.0)
 IMPOSSIBLE = [
@@ -41,12 +41,6 @@ def test_an_error_stays_until_another_one_replaces_it():
     assert merged(None, TAKEN) == TAKEN
     assert merged(BROKEN, TAKEN).fault == "XID 79"
     assert merged(BROKEN, msgspec.structs.replace(TAKEN, fault="XID 48")).fault == "XID 48"
-
-
-def test_a_device_with_an_error_is_failed_and_others_are_as_noted():
-    devices = [Device(model="a100", id=f"g{number}", index=number) for number in range(3)]
-    noted = with_states(devices, [BROKEN, msgspec.structs.replace(TAKEN, id="g2")])
-    assert [device.state for device in noted] == ["failed", "ok", "taken"]
 
 
 WORDS = {

@@ -8,15 +8,20 @@ from pathlib import Path
 import pytest
 
 from rankd.core.errors import Refused
+from rankd.core.model.device import AssignedDevice, ListedDevice
 from rankd.services.agent.device_denial import DeviceDenial, check_files
 from rankd.services.keeper.device_rule import MOST_DENIED, DeviceNumber
 
 NULL, ZERO, FULL, RANDOM = (DeviceNumber("c", 1, minor) for minor in (3, 5, 7, 8))
 
 
+def listed(**paths: list[str]) -> list[ListedDevice]:
+    return [ListedDevice(model="a100", id=id_, index=int(id_[1:]), path=tuple(paths[id_])) for id_ in paths]
+
+
 def denial(**paths: list[str]) -> DeviceDenial:
     made = DeviceDenial()
-    made.offer(paths)
+    made.offer(listed(**paths))
     return made
 
 
@@ -54,6 +59,38 @@ def test_a_file_that_never_existed_is_denied_once_it_exists(tmp_path):
     assert of.denied([]) == []
     path.symlink_to("/dev/zero")
     assert of.denied([]) == [ZERO]
+
+
+def test_a_card_that_is_no_longer_offered_is_denied_to_others_still():
+    of = denial(g0=["/dev/zero"], g1=["/dev/full"])
+    of.offer(listed(g1=["/dev/full"], g2=["/dev/random"]))
+    assert of.denied(["g2"]) == [ZERO, FULL]
+    again = denial(g1=["/dev/full"])
+    again.deny_still(of.files_of(["g2", "g9"]))
+    assert again.denied(["g1"]) == [RANDOM], "an agent that starts again knows it from the running job's claim"
+    again.offer(listed(g8=["/dev/random"]))
+    assert again.denied(["g8"]) == [FULL], "a job that gets this card may open it"
+
+
+ALLOCATED = AssignedDevice("g1", "a100", 1, ("/dev/full",))
+
+
+@pytest.mark.parametrize(
+    "now",
+    [
+        listed(g0=["/dev/zero"]),
+        [ListedDevice(model="a100", id="g1", index=0, path=("/dev/full",))],
+        [ListedDevice(model="a100", id="g1", index=1, path=("/dev/zero",))],
+    ],
+    ids=["gone", "another index", "another file"],
+)
+def test_a_job_whose_devices_have_become_others_is_not_started(now):
+    of = denial(g0=["/dev/zero"], g1=["/dev/full"])
+    of.check([ALLOCATED, AssignedDevice("g0", "a100", 0)])
+    of.offer(now)
+    with pytest.raises(Refused) as refused:
+        of.check([ALLOCATED])
+    assert refused.value.code == "not_taken"
 
 
 def test_files_of_devices_are_checked():

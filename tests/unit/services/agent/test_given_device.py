@@ -1,7 +1,7 @@
 import pytest
 
 from rankd.core.errors import Refused
-from rankd.core.model.device import Device, DeviceState
+from rankd.core.model.device import DeviceState, ListedDevice
 from rankd.services.agent.given_device import DeviceSpec, GivenDevices, parse_spec, read_file, vendor_of
 
 
@@ -55,7 +55,9 @@ def test_a_file_gives_every_field(tmp_path):
     path = tmp_path / "devices.toml"
     path.write_text(FILE)
     one, other = read_file(path)
-    assert one.registered() == Device(model="a100", id="GPU-5d0c", index=0, group=1, memory=80 * 2**30)
+    assert one.registered() == ListedDevice(
+        model="a100", id="GPU-5d0c", index=0, group=1, memory=80 * 2**30, path=("/dev/nvidia0",)
+    )
     assert (vendor_of(one.path), one.path) == ("nvidia", ("/dev/nvidia0",))
     assert (vendor_of(other.path), other.state) == ("amd", DeviceState.FAILED)
     assert [one.index for one in GivenDevices([DeviceSpec("h100", 1)], [one, other]).of("n1")] == [0, 0, 1]
