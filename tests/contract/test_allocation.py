@@ -88,6 +88,7 @@ async def test_a_lost_job_is_queued_again_as_often_as_allowed(store):
     for at in range(2):
         await allocate(store, job, "n1", at=NOW + at)
         [taken] = await store.take("n1")
+        assert taken.starts[0].requeues == at
         lost = Report(
             allocation=taken.starts[0].allocation, job=job, kind="ended", at=NOW + at, started_at=NOW + at, cause="lost"
         )

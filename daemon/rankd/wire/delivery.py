@@ -15,7 +15,8 @@ class StartJob(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     ``script``: the text to run, in UTF-8; only the first node of a job with a script gets it. ``holds``: the other
     nodes of such a job run nothing, and are the job's until its allocation ends. ``account``, ``queue`` and ``qos`` are
-    those of the job now. ``devices``: those of the job on this node, in the order of their indices.
+    those of the job now. ``devices``: those of the job on this node, in the order of their indices. ``requeues``: how
+    often the job was queued again.
     """
 
     allocation: int
@@ -33,6 +34,7 @@ class StartJob(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     qos: str = ""
     array: TaskOfArray | None = None
     devices: list[AssignedDevice] = []
+    requeues: int = 0
 
 
 class StartOrder(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -53,6 +55,7 @@ class StartOrder(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     qos: str = ""
     array: TaskOfArray | None = None
     devices: list[AssignedDevice] = []
+    requeues: int = 0
 
 
 class Waits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

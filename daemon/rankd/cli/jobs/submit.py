@@ -13,7 +13,7 @@ from rankd.cli.common.option import add_asker, add_command, add_place
 from rankd.cli.common.place import find
 from rankd.client.batch.fill import Filled, blamed, fill, job_or_errors
 from rankd.client.batch.option import add_job_options
-from rankd.client.batch.request import Job, submission_variables
+from rankd.client.batch.request import Job
 from rankd.client.key import with_keys
 from rankd.core.errors import Refused
 
@@ -101,6 +101,8 @@ def jobs_of(arguments: argparse.Namespace) -> list[Job]:
         if arguments.chdir or script is not None or _is_local(arguments):
             job["cwd"] = str(Path(arguments.chdir or ".").absolute())
         if arguments.slurm_env:
+            from rankd.client.batch.slurm_environment import submission_variables
+
             own = submission_variables(arguments, job, str(Path.cwd()), os.uname().nodename)
             job["env"] = own | job.get("env", {})
         jobs = [job] * arguments.count

@@ -108,18 +108,6 @@ def use_scripts_defaults(arguments: argparse.Namespace, *, is_slurms: bool) -> N
         arguments.export = EXPORTED_ALL
 
 
-def submission_variables(arguments: argparse.Namespace, job: Job, directory: str, host: str) -> dict[str, str]:
-    """Those of Slurm's variables that only the submission knows. ``directory``, ``host``: where it is typed."""
-    nodes, per_node = job.get("nodes", 1), arguments.tasks_per_node
-    tasks = arguments.tasks if arguments.tasks is not None else per_node and per_node * nodes
-    found = {"SLURM_SUBMIT_DIR": directory, "SLURM_SUBMIT_HOST": host}
-    if tasks is not None:
-        found |= {"SLURM_NTASKS": str(tasks), "SLURM_CPUS_PER_TASK": "1"}
-    if arguments.cores is not None and arguments.cores.isdecimal():
-        found["SLURM_CPUS_PER_TASK"] = arguments.cores
-    return found
-
-
 def command_of(arguments: argparse.Namespace) -> list[str]:
     """The command after ``--``."""
     command = list(arguments.command[1:] if arguments.command[:1] == ["--"] else arguments.command)

@@ -12,8 +12,9 @@ from typing import NamedTuple
 from rankd.client.batch.fill import Filled, fill, job_or_errors
 from rankd.client.batch.layer import Say
 from rankd.client.batch.option import add_job_options
-from rankd.client.batch.request import EXPORTED_NONE, Job, submission_variables
+from rankd.client.batch.request import EXPORTED_NONE, Job
 from rankd.client.batch.script import Script
+from rankd.client.batch.slurm_environment import submission_variables
 from rankd.core.errors import Refused
 from rankd.core.submission.step_command import remark, step_calls
 

@@ -16,8 +16,7 @@ from rankd.core.model.array import TaskOfArray
 from rankd.core.model.device import AssignedDevice
 from rankd.core.model.device_environment import device_variables
 from rankd.core.model.job import JobRequest
-from rankd.core.model.nodelist import fold
-from rankd.core.model.quantity import VCORE
+from rankd.core.model.slurm_environment import ARRAY_VARIABLES, slurm_variables
 
 KEPT_VARIABLES = ("PATH", "HOME", "LANG", "USER", "LOGNAME", "SHELL", "TZ", "TMPDIR")
 DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
@@ -27,9 +26,6 @@ DEFAULT_OUTPUT = "job-%j"
 """The output file of a job that names none, with ``.out`` or ``.err`` added, in the agent's output directory."""
 ARRAY_OUTPUT = "job-%A_%a"
 """The same for a task of an array."""
-ARRAY_VARIABLES = ("JOB_ID", "TASK_ID", "TASK_COUNT", "TASK_MIN", "TASK_MAX", "TASK_STEP")
-OF_SUBMISSION = ("SLURM_NTASKS", "SLURM_CPUS_PER_TASK", "SLURM_SUBMIT_DIR", "SLURM_SUBMIT_HOST")
-"""Slurm's variables of which the submission may know more than the node."""
 _DEFAULT_OUTPUT = re.compile(r"job-([1-9][0-9]{0,18})(?:_[0-9]{1,7})?\.(?:out|err)", re.ASCII)
 _PATTERN = re.compile(r"%(.)", re.DOTALL)
 
@@ -40,6 +36,7 @@ class JobPlace(msgspec.Struct, frozen=True, kw_only=True):
     ``resources`` are per node: vcore in thousandths, memory in bytes. ``array``: if it is a task of an array.
     ``devices``: those on this node, with their vendors by id. ``confines``: the job can't open the others.
     ``counts_gpus``: the job may use GPUs, but rankd does not know which. Then no variable names or hides any.
+    ``uid``, ``gid``: of the process. ``requeues``: how often the job was queued again. ``at``: the time of the start.
     """
 
     job: int
@@ -57,6 +54,10 @@ class JobPlace(msgspec.Struct, frozen=True, kw_only=True):
     vendors: Mapping[str, str] = {}
     confines: bool = False
     counts_gpus: bool = False
+    uid: int | None = None
+    gid: int | None = None
+    requeues: int = 0
+    at: float | None = None
 
     @property
     def node(self) -> str:
@@ -140,60 +141,6 @@ def job_environment(base: Mapping[str, str], request: JobRequest, place: JobPlac
         **({} if place.counts_gpus else device_variables(place.devices, place.vendors, confines=place.confines)),
     }
     return {**environment, **slurm_variables(place, request, environment)} if request.slurm_env else environment
-
-
-def slurm_variables(place: JobPlace, request: JobRequest, environment: Mapping[str, str]) -> dict[str, str]:
-    """The variables that Slurm sets in a batch script, as far as rankd knows their values.
-
-    Source: sbatch(1), "OUTPUT ENVIRONMENT VARIABLES". The request's own ``env`` may set the number of tasks, the cores
-    of a task, and where it was submitted. ``SLURM_JOB_PARTITION`` is the queue, without ``root.``.
-    """
-    cores = -(-place.resources.get(VCORE, 0) // 1000) or 1
-    gpus, memory = len(place.devices) or place.resources.get("gpu"), place.resources.get("memory")
-    same = {
-        f"SLURM_ARRAY_{name}": environment[f"RANKD_ARRAY_{name}"]
-        for name in ARRAY_VARIABLES
-        if f"RANKD_ARRAY_{name}" in environment
-    }
-    given = {name: request.env[name] for name in OF_SUBMISSION if name in request.env}
-    n_tasks, nodes = given.get("SLURM_NTASKS", str(len(place.nodes))), fold(place.nodes)
-    return {
-        "SLURM_JOB_ID": str(place.job),
-        "SLURM_JOBID": str(place.job),
-        "SLURM_JOB_NAME": place.name,
-        "SLURM_JOB_NODELIST": nodes,
-        "SLURM_NODELIST": nodes,
-        "SLURMD_NODENAME": place.nodes[place.rank],
-        "SLURM_NNODES": str(len(place.nodes)),
-        "SLURM_JOB_NUM_NODES": str(len(place.nodes)),
-        "SLURM_NODEID": str(place.rank),
-        "SLURM_PROCID": "0",
-        "SLURM_LOCALID": "0",
-        "SLURM_NTASKS": n_tasks,
-        "SLURM_NPROCS": n_tasks,
-        "SLURM_CPUS_PER_TASK": str(cores),
-        "SLURM_CPUS_ON_NODE": str(cores),
-        "SLURM_JOB_CPUS_PER_NODE": _per_node(cores, len(place.nodes)),
-        **({} if "SLURM_NTASKS" in given else {"SLURM_TASKS_PER_NODE": _per_node(1, len(place.nodes))}),
-        "SLURM_JOB_PARTITION": place.queue.removeprefix("root."),
-        "SLURM_JOB_ACCOUNT": place.account,
-        "SLURM_JOB_QOS": place.qos,
-        **({"SLURM_SUBMIT_DIR": request.cwd} if request.cwd else {}),
-        **({} if memory is None else {"SLURM_MEM_PER_NODE": str(memory // 2**20)}),
-        **({} if gpus is None else {"SLURM_GPUS_ON_NODE": str(gpus)}),
-        **({"SLURM_JOB_GPUS": environment["RANKD_GPUS"]} if place.devices else {}),
-        **same,
-        **given,
-    }
-
-
-def _per_node(number: int, n_nodes: int) -> str:
-    """The same number on each node, as Slurm writes it.
-
-    >>> _per_node(4, 1), _per_node(4, 3)
-    ('4', '4(x3)')
-    """
-    return str(number) if n_nodes == 1 else f"{number}(x{n_nodes})"
 
 
 def _array_environment(task: TaskOfArray | None) -> dict[str, str]:

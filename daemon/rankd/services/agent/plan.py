@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from rankd.services.keeper.cgroup_layout import Limits
 from rankd.services.keeper.device_rule import DeviceNumber
 from rankd.services.keeper.proc import Identity, Launch
 from rankd.services.keeper.state import FULL
+from rankd.services.runtime.clock import Clock
 from rankd.wire.message import StartJob
 from rankd.wire.subject import encode_name
 
@@ -40,7 +42,14 @@ class Planner:
     """
 
     def __init__(
-        self, state: Path, output_dir: Path, run_as: RunAs, *, limited: bool = True, instance: str = ""
+        self,
+        state: Path,
+        output_dir: Path,
+        run_as: RunAs,
+        *,
+        limited: bool = True,
+        instance: str = "",
+        clock: Clock = time.time,
     ) -> None:
         self.max_processes = MAX_PROCESSES
         self.denial = DeviceDenial()
@@ -51,6 +60,7 @@ class Planner:
         self._cwd = Path.cwd()
         self._run_as = run_as
         self._limited = limited
+        self._clock = clock
         self._own = _own_environment()
         self._users_outputs: set[str] = set()
         self.has_users_rights = run_as.gives_users_rights
@@ -70,7 +80,7 @@ class Planner:
         self.denial.check(start.devices)
         if start.holds:
             return self._holding(start, identity)
-        request, place = start.request, self._place(start)
+        request, place = start.request, self._place(start, identity)
         cwd = str((Path(home_of(identity)) if identity else self._cwd) / (request.cwd or ""))
         output = "" if request.stdout and request.stderr else self._default_output(start, identity)
         return Launch(
@@ -108,7 +118,7 @@ class Planner:
         bare = msgspec.structs.replace(start, request=msgspec.structs.replace(start.request, env={}, slurm_env=False))
         return Launch(
             command=HOLD,
-            environment=self._environment(bare, self._place(bare), identity),
+            environment=self._environment(bare, self._place(bare, identity), identity),
             cwd="/",
             stdin=None,
             stdout=os.devnull,
@@ -148,7 +158,7 @@ class Planner:
         check_files([path for of in paths.values() for path in of], has_users=self.has_users_rights)
         self.denial.offer(devices)
 
-    def _place(self, start: StartJob) -> JobPlace:
+    def _place(self, start: StartJob, identity: Identity | None) -> JobPlace:
         paths = self.denial.paths
         vendors = {one.id: vendor for one in start.devices if (vendor := vendor_of(paths.get(one.id, ())))}
         return JobPlace(
@@ -167,6 +177,10 @@ class Planner:
             vendors=vendors,
             confines=self.confines,
             counts_gpus=self._counts_gpus(start),
+            uid=os.getuid() if identity is None else identity.uid,
+            gid=os.getgid() if identity is None else identity.gid,
+            requeues=start.requeues,
+            at=self._clock(),
         )
 
     def _counts_gpus(self, start: StartJob) -> bool:

@@ -88,6 +88,7 @@ _STARTS = (
         qos.c.name.label("qos"),
         jobs.c.array_job,
         jobs.c.array_task,
+        jobs.c.requeues,
         func.coalesce(arrays.c.n_told, arrays.c.n_tasks).label("n_tasks"),
         arrays.c.first,
         arrays.c.last,
@@ -255,6 +256,7 @@ def _order(row: Any, rank: int) -> StartOrder:  # noqa: ANN401 - a row of _START
         queue=row.path,
         qos=row.qos,
         array=_task(row),
+        requeues=row.requeues,
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import msgspec
 import pytest
 
 from rankd.core.model.job import JobRequest
@@ -94,49 +93,3 @@ def test_output_of_python_is_not_buffered_unless_the_job_says_so():
     assert job_environment({}, JobRequest(command=["true"]), PLACE)["PYTHONUNBUFFERED"] == "1"
     own = JobRequest(command=["true"], env={"PYTHONUNBUFFERED": ""})
     assert job_environment({}, own, PLACE)["PYTHONUNBUFFERED"] == ""
-
-
-SLURM = JobPlace(
-    job=17, allocation=5, user="alice", name="train", nodes=["n01", "n02", "n03"], rank=0,
-    resources={"vcore": 4000, "memory": 8 * 2**30, "gpu": 2}, account="physics", queue="root.gpu.long", qos="high",
-)  # fmt: skip
-
-
-def slurm(place=SLURM, **request):
-    found = job_environment({}, JobRequest(command=["train.sh"], slurm_env=True, **request), place)
-    return {name: value for name, value in found.items() if name.startswith("SLURM")}
-
-
-def test_slurms_variables_are_those_of_the_job():
-    assert slurm(cwd="/w") == {
-        "SLURM_JOB_ID": "17", "SLURM_JOBID": "17", "SLURM_JOB_NAME": "train", "SLURM_JOB_NODELIST": "n[01-03]",
-        "SLURM_NODELIST": "n[01-03]", "SLURMD_NODENAME": "n01", "SLURM_LOCALID": "0", "SLURM_NPROCS": "3",
-        "SLURM_JOB_CPUS_PER_NODE": "4(x3)", "SLURM_TASKS_PER_NODE": "1(x3)",
-        "SLURM_NNODES": "3", "SLURM_JOB_NUM_NODES": "3", "SLURM_NODEID": "0", "SLURM_PROCID": "0",
-        "SLURM_NTASKS": "3", "SLURM_CPUS_PER_TASK": "4", "SLURM_CPUS_ON_NODE": "4", "SLURM_MEM_PER_NODE": "8192",
-        "SLURM_JOB_PARTITION": "gpu.long", "SLURM_JOB_ACCOUNT": "physics", "SLURM_JOB_QOS": "high",
-        "SLURM_SUBMIT_DIR": "/w", "SLURM_GPUS_ON_NODE": "2",
-    }  # fmt: skip
-
-
-def test_without_asking_there_are_none():
-    assert not [name for name in job_environment({}, JobRequest(command=["x"]), SLURM) if name.startswith("SLURM")]
-
-
-def test_the_submission_knows_the_tasks_but_not_the_jobs_number():
-    env = {"SLURM_NTASKS": "12", "SLURM_CPUS_PER_TASK": "1", "SLURM_SUBMIT_HOST": "login", "SLURM_JOB_ID": "3"}
-    found = slurm(env=env)
-    assert [found[name] for name in env] == ["12", "1", "login", "17"]
-    assert found["SLURM_NPROCS"] == "12"
-    assert "SLURM_TASKS_PER_NODE" not in found, "how they are spread is not known"
-
-
-def test_amounts_that_a_job_does_not_have_are_left_out():
-    found = slurm(msgspec.structs.replace(SLURM, resources={"vcore": 100}))
-    assert not {"SLURM_MEM_PER_NODE", "SLURM_GPUS_ON_NODE", "SLURM_SUBMIT_DIR"} & found.keys()
-    assert found["SLURM_CPUS_ON_NODE"] == "1"
-
-
-def test_a_tasks_numbers_have_slurms_names_too():
-    found = slurm(env={"RANKD_ARRAY_JOB_ID": "9", "RANKD_ARRAY_TASK_ID": "3", "RANKD_ARRAY_TASK_STEP": "1"})
-    assert [found.get(f"SLURM_ARRAY_{name}") for name in ("JOB_ID", "TASK_ID", "TASK_STEP")] == ["9", "3", "1"]

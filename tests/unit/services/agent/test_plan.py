@@ -42,6 +42,13 @@ def planner(tmp_path, monkeypatch):
     return Planner(tmp_path / "state", tmp_path / "out", RunAs())
 
 
+def test_slurms_variables_have_the_user_and_the_time(tmp_path):
+    planner = Planner(tmp_path / "state", tmp_path / "out", RunAs(), clock=lambda: 1_800_000_000.0)
+    found = planner.plan(start(slurm_env=True, time_limit_s=60.0)).environment
+    assert (found["SLURM_JOB_UID"], found["SLURM_JOB_GID"]) == (str(os.getuid()), str(os.getgid()))
+    assert (found["SLURM_JOB_START_TIME"], found["SLURM_JOB_END_TIME"]) == ("1800000000", "1800000060")
+
+
 def test_output_goes_to_the_agents_directory(planner, tmp_path):
     launch = planner.plan(start(user=ME.pw_name))
     assert (launch.stdout, launch.stderr) == (f"{tmp_path}/out/job-17.out", f"{tmp_path}/out/job-17.err")
