@@ -23,11 +23,13 @@ class Outcome:
         self.done: list[int] = []
         self.failed: list[Failed] = []
         self.untold = 0
+        self.warning: str | None = None
 
     def take(self, reply: SelectionReply) -> None:
         """Add another answer."""
         self.done += reply.done
         self.failed += reply.failed
+        self.warning = self.warning or reply.warning
         self.untold += (reply.failed_count or len(reply.failed)) - len(reply.failed)
 
     @property
@@ -37,7 +39,8 @@ class Outcome:
 
     def reply(self) -> SelectionReply:
         """All answers as one."""
-        return SelectionReply(done=self.done, failed=self.failed, failed_count=self.n_failed if self.untold else None)
+        count = self.n_failed if self.untold else None
+        return SelectionReply(done=self.done, failed=self.failed, failed_count=count, warning=self.warning)
 
 
 def change(verb: str, selection: JobSelection, outcome: Outcome, effort: Effort) -> Plan[None]:

@@ -70,7 +70,8 @@ class SelectionReply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     """The jobs that were or would be changed, and those that were not, with the reason.
 
     ``done_count`` and ``failed_count``: the total numbers, if the lists only have the first ones. ``last``: if the
-    filter's limit was reached, the last job that was examined; ask again with ``after`` set to it.
+    filter's limit was reached, the last job that was examined; ask again with ``after`` set to it. ``warning``: about
+    the first job whose update has another effect than it seems, such as that no node could run it.
     """
 
     done: list[int]
@@ -78,3 +79,4 @@ class SelectionReply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     done_count: int | None = None
     failed_count: int | None = None
     last: int | None = None
+    warning: str | None = None

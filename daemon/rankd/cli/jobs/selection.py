@@ -11,7 +11,7 @@ from rankd.cli.common.output import telling
 from rankd.cli.common.screen import print_line
 from rankd.client.selection import Outcome, change
 from rankd.core.errors import RankdError
-from rankd.wire.message import JobSelection, SelectionReply
+from rankd.wire.message import JobSelection
 
 if TYPE_CHECKING:
     import argparse
@@ -53,14 +53,15 @@ def _print(arguments: argparse.Namespace, outcome: Outcome) -> None:
     if arguments.json:
         from rankd.cli.common.table import print_json
 
-        counted = outcome.n_failed if outcome.untold else None
-        print_json(SelectionReply(done=outcome.done, failed=outcome.failed, failed_count=counted))
+        print_json(outcome.reply())
     elif arguments.verbose:
         for job in outcome.done:
             print(job)
     elif arguments.dry_run:
         but = f", {outcome.n_failed} could not" if outcome.n_failed else ""
         print_line(f"{len(outcome.done)} jobs would be changed{but}")
+    if outcome.warning is not None:
+        print_line(f"rankd: {outcome.warning}", error=True)
     for failed in outcome.failed:
         is_named = failed.message.startswith("job ") or f"job {failed.id}" in failed.message
         message = failed.message if is_named else f"job {failed.id}: {failed.message}"

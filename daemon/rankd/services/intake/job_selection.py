@@ -135,7 +135,7 @@ def by_record(connection: Connection, chosen: JobFilter, closed: Collection[int]
     return ByRecord(whole, [*targets.failed, *(failure for failure in empty if failure is not None)])
 
 
-def fitting_reply(done: list[int], failed: list[Failed], last: int | None) -> SelectionReply:
+def fitting_reply(done: list[int], failed: list[Failed], last: int | None, warning: str | None) -> SelectionReply:
     """A reply that fits into a message: the first jobs, and the number of all if there are more."""
     size, shown = 0, 0
     while shown < len(failed) and size < MOST_FAILED_BYTES:
@@ -147,4 +147,5 @@ def fitting_reply(done: list[int], failed: list[Failed], last: int | None) -> Se
         done_count=len(done) if len(done) > MOST_DONE else None,
         failed_count=len(failed) if shown < len(failed) else None,
         last=last,
+        warning=warning,
     )

@@ -19,6 +19,7 @@ from rankd.core.admission.queue_administration import AdministeredQueues
 from rankd.core.admission.submitter import Submitter
 from rankd.core.change.job_action import ACTIONS, Decide, cancel
 from rankd.core.change.job_update import Task, Verdict, check_update
+from rankd.core.change.update_warning import warning_of
 from rankd.core.errors import AboveLimit, RankdError, Refused, Unavailable
 from rankd.core.model.array import ArrayRequest
 from rankd.core.model.index_set import IndexSet, read
@@ -36,6 +37,7 @@ from rankd.services.intake.job_selection import (
     read_selection,
     still_selected,
 )
+from rankd.services.intake.node_watch import NodeWatch
 from rankd.services.intake.rests import Rests
 from rankd.services.runtime.clock import Clock
 from rankd.store.engine.connection import Connection
@@ -72,6 +74,7 @@ class Admitting(Protocol):
 
     catalog: Catalog
     host_groups: HostGroupsOfUsers
+    nodes: NodeWatch
 
     @property
     def tables(self) -> AdmissionTables:
@@ -148,8 +151,10 @@ class JobVerbs:
                 return judge(connection, still_selected(connection, targets, chosen), task)
 
             judgement = await self._database.read_in_thread(judged)
+            warning = warning_of(judgement.verdicts, self._admitting.nodes.offered.doubt)
             if update.dry_run:
-                return SelectionReply(done=[verdict.job for verdict in judgement.verdicts], failed=judgement.failed)
+                jobs = [verdict.job for verdict in judgement.verdicts]
+                return SelectionReply(done=jobs, failed=judgement.failed, warning=warning)
             judgement = await self._not_too_different(judgement)
 
             def write(connection: Connection) -> SelectionReply:
@@ -169,7 +174,7 @@ class JobVerbs:
 
             async with self._moving(judgement) as judgement:
                 reply = await self._group.do(write, client=asker.user, weight=PER_CHANGE * len(targets))
-            return _and_failed(reply, full)
+            return msgspec.structs.replace(_and_failed(reply, full), warning=warning)
 
         reply = await self._in_parts(update, chosen, By(asker, "job.update"), part)
         self._admitting.learn()
@@ -256,7 +261,7 @@ class JobVerbs:
         """Change all selected jobs. If the request names a single job and it can't be changed, raise that error."""
         (targets, failed), last = await self._select(selection, chosen, by)
         targets = await self._with_descendants(selection, targets, by)
-        done: list[int] = []
+        done, warning = list[int](), None
         loop = asyncio.get_running_loop()
         for start in range(0, len(targets), AT_ONCE):
             began = loop.time()
@@ -271,11 +276,12 @@ class JobVerbs:
                 raise Unavailable(error.code, message) from error
             done += reply.done
             failed += reply.failed
+            warning = warning or reply.warning
             if start + AT_ONCE < len(targets):
                 await self._rests.rest(by.asker.user, loop.time() - began)
         if is_single(selection) and failed:
             raise Refused(failed[0].code, failed[0].message, "id", STATUS.get(failed[0].code, 400))
-        return fitting_reply(done, failed, last)
+        return fitting_reply(done, failed, last, warning)
 
     async def _select(self, selection: JobSelection, chosen: JobFilter | None, by: By) -> tuple[Targets, int | None]:
         """The selected jobs, each once, and the last one if the filter's limit was reached."""
