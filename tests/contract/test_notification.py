@@ -15,6 +15,9 @@ from rankd.core.model.setting import NotificationSettings
 from rankd.store.engine.last_id import last_id
 from rankd.store.feed.event import read_unpublished
 from rankd.store.feed.notification import due_in, missed_events, next_lane, noted_until
+from rankd.store.look.failed_notification import failed_notifications
+from rankd.store.look.job_detail import job_detail
+from rankd.store.look.letter_list import letters
 from rankd.store.look.notification_backlog import notification_backlog
 from rankd.store.record.array import split_first
 from rankd.store.record.dead_letter import stored
@@ -29,6 +32,7 @@ from rankd.store.record.notification import (
     send_again,
 )
 from rankd.store.record.relay_mark import Mark
+from rankd.wire.message import DeadLetterFilter
 
 HOOK, MAIL = "https://hooks.example.org/a", "mailto:alice"
 LANE = "alice https://hooks.example.org:443"
@@ -217,3 +221,19 @@ async def test_events_that_the_stream_has_lost_are_found_in_the_records(store: S
     await store.write(move_noted, missed.last)
     assert await store.read(noted_until) == missed.last
     assert await store.read(missed_events, missed.last) == ([], missed.last, False)
+
+
+async def test_a_job_shows_its_owner_which_notifications_have_failed(store: Store):
+    job = await ended(store, Notify(on=["end"], to=[HOOK, MAIL]))
+    other = await ended(store, Notify(on=["end"], to=[HOOK]))
+    await note(store)
+    assert await store.look(failed_notifications, job, "alice") == []
+    [hook, *_], [mail] = await due(store), await due(store, "mailto")
+    await store.write(finish, [Outcome(hook, FAILED, NOW + 30), Outcome(mail, FAILED)], NOW)
+    [again, over] = (await store.look(job_detail, job, "alice"))["failed_notifications"]
+    assert (again["event"], again["target"], again["attempts"], again["again_at"]) == ("complete", HOOK, 1, NOW + 30)
+    assert (over["event"], over["target"], over["problem"]) == ("complete", MAIL, "no answer")
+    [letter] = await store.look(letters, DeadLetterFilter())
+    assert (letter["id"], letter["job"], letter["target"]) == (over["dead_letter"], job, MAIL)
+    assert "failed_notifications" not in await store.look(job_detail, job, "bob")
+    assert (await store.look(job_detail, other, None))["failed_notifications"] == []

@@ -145,7 +145,8 @@ async def _fill_administration(store):
 
 async def _fill_jobs(store):
     await store.submit("bob", at=LONG_AGO)
-    await allocate(store, GONE, "n1", at=LONG_AGO, devices={"n1": ("g0",)})
+    amounts = {"vcore": 1000, "gpu": 3, "gpu:a100": 1, "gpu:v100": 1}
+    await allocate(store, GONE, "n1", at=LONG_AGO, devices={"n1": ("g0",)}, resources=amounts)
     await end(store, GONE, "n1", at=LONG_AGO + 10)
     await store.submit("alice", "bob", at=NOW - 60)
     await allocate(store, DONE, "n1", at=NOW - 50)
@@ -167,12 +168,12 @@ async def _fill_jobs(store):
     await store.write(save_reservations, [ReservationRow(job=SECOND, nodes=("n1",), starts_at=NOW + 60)], 3, NOW)
 
 
-async def allocate(store, job, *nodes, at=NOW, cycle=1, devices=None):
-    """Place a pending job on nodes with one core each; the number of allocations made."""
+async def allocate(store, job, *nodes, at=NOW, cycle=1, devices=None, resources=None):
+    """Place a pending job on nodes, by default with one core each; the number of allocations made."""
     [row] = await store.rows("jobs", id=job)
     new = NewAllocation(
-        job=job, revision=row["revision"], nodes=nodes, resources={"vcore": 1000}, charge_rate=1.0, generation=0,
-        rank=1, devices=devices or {},
+        job=job, revision=row["revision"], nodes=nodes, resources=resources or {"vcore": 1000},
+        charge_rate=1.0, generation=0, rank=1, devices=devices or {},
     )  # fmt: skip
     return await store.write(commit_allocations, [new], cycle, at)
 

@@ -6,7 +6,7 @@ import os
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import msgspec
 
@@ -25,32 +25,24 @@ SHEBANG = "#!"
 SCRIPT_OUTPUT, TASK_OUTPUT = "job-%j.out", "job-%A_%a.out"
 
 
-class JobForm(NamedTuple):
-    """A job as it is sent. ``drops_notify``: notifications that the site does not allow may be left out."""
-
-    job: Job
-    drops_notify: bool = False
-
-
-def form_of(given: JobLike | ScriptLike | None, fields: Mapping[str, Any], *, is_local: bool) -> JobForm:
+def job_of(
+    given: JobLike | ScriptLike | None, fields: Mapping[str, Any], *, is_local: bool, said: list[str] | None = None
+) -> Job:
     """The job as it is sent. ``fields`` replace its own. ``is_local``: it can use this process's directory.
+
+    ``said`` gets what the lines of a script warn of, which are Python warnings as well.
 
     Raises:
         Refused: ``bad_script``, ``script_too_large``, ``bad_directive``, ``usage``: a script can't be submitted so.
     """
     if isinstance(given, str | Path):
-        form = _of_script(given, fields)
+        job = _of_script(given, fields, [] if said is None else said)
     else:
         options = {name: value for name, value in fields.items() if name not in ("args", "directives")}
-        form = JobForm({**({} if given is None else _document(given)), **options})
-    if (is_local or "script" in form.job) and form.job.get("cwd") is None:
-        form.job["cwd"] = str(Path.cwd())
-    return form
-
-
-def job_of(given: JobLike | ScriptLike | None, fields: Mapping[str, Any], *, is_local: bool) -> Job:
-    """The job of :func:`form_of`."""
-    return form_of(given, fields, is_local=is_local).job
+        job = {**({} if given is None else _document(given)), **options}
+    if (is_local or "script" in job) and job.get("cwd") is None:
+        job["cwd"] = str(Path.cwd())
+    return job
 
 
 def jobs_of(given: Sequence[object], *, is_local: bool) -> list[Job]:
@@ -81,7 +73,7 @@ def _document(given: JobLike) -> Job:
     return document
 
 
-def _of_script(given: ScriptLike, fields: Mapping[str, Any]) -> JobForm:
+def _of_script(given: ScriptLike, fields: Mapping[str, Any], said: list[str]) -> Job:
     """A script's job: its first word is only a name; output goes where sbatch would write it."""
     more = dict(fields)
     arguments, directives = more.pop("args", ()), more.pop("directives", "read")
@@ -91,15 +83,13 @@ def _of_script(given: ScriptLike, fields: Mapping[str, Any]) -> JobForm:
         from rankd.client.batch.script import Script
         from rankd.client.batch.script_job import script_job
 
-        job, drops_notify = script_job(Script(text, name, arguments), more.get("array"), _warn)
+        job = script_job(Script(text, name, arguments), more.get("array"), said.append)
+        for line in said:
+            warnings.warn(line, UserWarning, stacklevel=2)
         env = job.get("env", {}) | (more.get("env") or {})
-        return JobForm({**job, **more, **({"env": env} if env else {})}, drops_notify and "notify" not in more)
+        return {**job, **more, **({"env": env} if env else {})}
     output = SCRIPT_OUTPUT if more.get("array") is None else TASK_OUTPUT
-    return JobForm({"command": [name, *arguments], "script": text, "stdout": output, "stderr": output, **more})
-
-
-def _warn(text: str) -> None:
-    warnings.warn(text, UserWarning, stacklevel=2)
+    return {"command": [name, *arguments], "script": text, "stdout": output, "stderr": output, **more}
 
 
 def _read(given: ScriptLike) -> tuple[str, str]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict, TypeVar
 
 import msgspec
 
-from rankd.client.job_form import JobLike, ScriptLike, form_of, jobs_of
+from rankd.client.job_form import JobLike, ScriptLike, job_of, jobs_of
 from rankd.client.key import with_keys
 from rankd.client.look import look, rows
 from rankd.client.selection import change_all, selected
@@ -36,8 +35,6 @@ from rankd.wire.submission import BatchReply, Submitted
 from rankd.wire.table_record import NodePage, NodeRow, QueuePage, QueueRow, SharePage, ShareRow
 
 T = TypeVar("T")
-
-NOT_ALLOWED = "notification_not_allowed"
 
 Names = JobName | Sequence[JobName]
 """A job, array or task; or a list of them."""
@@ -77,7 +74,8 @@ def submit(
 
     Each job gets a key, so that a request without an answer is repeated and makes no second job. ``key``: your own;
     in a list, a place follows it. Of a script, ``args`` are its arguments. Lines #RANKD and #SBATCH of a script count
-    as for `rankd submit`, below the fields; ``directives="ignore"`` leaves them out. Warnings are Python's.
+    as for `rankd submit`, below the fields; ``directives="ignore"`` leaves them out. ``warning`` of the
+    answer has what the lines of a script and rankd warn of, a line each. The former are Python warnings, too.
     """
     if isinstance(job, Sequence) and not isinstance(job, str):
         if fields:
@@ -86,15 +84,11 @@ def submit(
         if not jobs:
             return BatchReply(accepted=[], rejected=[])
         return (yield from submit_many(jobs, effort, atomic=atomic))
-    form = form_of(job, fields, is_local=is_local)
-    one = with_keys([form.job], key)[0]
-    try:
-        return (yield from submit_one(one, effort))
-    except Refused as error:
-        if error.code != NOT_ALLOWED or not form.drops_notify:
-            raise
-        warnings.warn(f"the job notifies nobody: {error.message}", UserWarning, stacklevel=2)
-    return (yield from submit_one({name: value for name, value in one.items() if name != "notify"}, effort))
+    said = list[str]()
+    one = with_keys([job_of(job, fields, is_local=is_local, said=said)], key)[0]
+    accepted = yield from submit_one(one, effort)
+    texts = [*said, *([] if accepted.warning is None else [accepted.warning])]
+    return msgspec.structs.replace(accepted, warning="\n".join(texts) or None)
 
 
 def wait(jobs: Names, effort: Effort, timeout_s: float | None) -> Plan[JobRecord | list[JobRecord]]:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from rankd.core.errors import Problem
 from rankd.core.model.setting import NotificationSettings
-from rankd.core.notification.address import is_public
+from rankd.core.notification.address import is_known_private
 from rankd.core.notification.allow_list import needs_mail, pattern_host, pattern_problem
 from rankd.core.notification.target import is_address, is_host
 
@@ -96,8 +96,7 @@ def unreachable_targets(settings: NotificationSettings, file: str) -> Iterator[P
         host = pattern_host(pattern)
         if host is None or host in settings.private_hosts:
             continue
-        is_number = host.startswith("[") or host.replace(".", "").isdecimal()
-        if host.endswith(("localhost", ".localdomain")) or (is_number and not is_public(host.strip("[]"))):
+        if is_known_private(host):
             message = (
                 f"'{pattern}' allows a host of this machine or of a private network, but private_hosts lacks '{host}',"
                 " so nothing is sent there; add it"

@@ -17,13 +17,27 @@ from rankd.wire.job_selection import JobName
 from rankd.wire.rank_record import Breakdown
 
 
+class FailedNotification(msgspec.Struct, frozen=True, kw_only=True):
+    """A notification that did not arrive: ``problem`` says why.
+
+    It is sent again at ``again_at``, after so many ``attempts``; or it was given up, and is the dead letter of this id.
+    """
+
+    event: str | None
+    target: str | None
+    problem: str | None
+    attempts: int | None
+    again_at: float | None
+    dead_letter: int | None
+
+
 class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A job: as it was submitted, with all names resolved, and how it ran. Times are in UTC seconds.
 
     ``cancelled_by``: who cancelled it; None also if that is not known any more.
-    ``env`` and ``notify`` are there for the owner and for administrators. ``priority_breakdown`` is there while the job
-    is pending; it is None before the first ranking. ``array``: of an array, the tasks that are pending. ``stdout``,
-    ``stderr``: the files on the job's first node.
+    ``env``, ``notify`` and ``failed_notifications`` are there for the owner and for administrators.
+    ``priority_breakdown`` is there while the job is pending; it is None before the first ranking. ``array``: of an
+    array, the tasks that are pending. ``stdout``, ``stderr``: the files on the job's first node.
     """
 
     id: int
@@ -94,6 +108,7 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     notify: Notify | UnsetType | None = UNSET
     priority_breakdown: Breakdown | UnsetType | None = UNSET
     devices: dict[str, list[str]] | UnsetType = UNSET
+    failed_notifications: list[FailedNotification] | UnsetType = UNSET
 
 
 class JobRow(msgspec.Struct, frozen=True, kw_only=True):

@@ -27,7 +27,8 @@ class Jobs(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 class Submitted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The job that a submission is. ``tasks``: of an array, their number.
 
-    ``warning``: why no node that has registered could run the job, if that is certain. It waits for such a node.
+    ``warning``: what its user should know, a line each: why no node that has registered could run the job, if that is
+    certain (it waits for such a node); and which notifications are left out, or reach nobody.
     """
 
     id: int
@@ -53,11 +54,15 @@ class Tested(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Accepted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A job of a batch that was accepted. ``tasks``: of an array, their number."""
+    """A job of a batch that was accepted. ``tasks``: of an array, their number.
+
+    ``warning``: as that of a single job, about notifications only. A line that an earlier job has is left out.
+    """
 
     index: int
     id: int
     tasks: int | None = None
+    warning: str | None = None
 
 
 class Rejected(msgspec.Struct, frozen=True, kw_only=True):

@@ -178,7 +178,10 @@ class ClassDeleted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LetterRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A dead letter, and what became of it. ``jobs``: the ids that a retry made, as JSON text."""
+    """A dead letter, and what became of it. ``jobs``: the ids that a retry made, as JSON text.
+
+    ``job``, ``target``: of a notification, the job that it is about, and where it should go.
+    """
 
     id: int
     kind: str
@@ -194,6 +197,8 @@ class LetterRow(msgspec.Struct, frozen=True, kw_only=True):
     decided_by: str | None
     decided_at: float | None
     bytes: int
+    job: int | None = None
+    target: str | None = None
 
 
 class LetterLoss(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,6 +1,6 @@
 import pytest
 
-from rankd.client.job_form import form_of, job_of, jobs_of
+from rankd.client.job_form import job_of, jobs_of
 from rankd.core.errors import Refused
 from rankd.core.model.job import Dependency, JobRequest
 
@@ -87,17 +87,17 @@ def test_wrong_lines_are_refused_all_at_once():
 
 def test_what_has_no_effect_is_a_warning():
     with pytest.warns(UserWarning, match="line ") as found:
-        job_of("#!/bin/sh\n#SBATCH --hint=x --wait\nsrun ./a\n", {}, is_local=True)
+        job_of("#!/bin/sh\n#SBATCH --hint=x --wait\nsrun ./a\n", {}, is_local=True, said=(said := []))
+    assert said == [str(one.message) for one in found]
     assert [str(one.message).split(": ")[0] for one in found][:2] == ["line 2", "script line 2"]
     assert str(found[2].message).startswith("line 3 calls srun, but")
 
 
 def test_notifications_of_sbatchs_lines_may_be_left_out():
     text = "#!/bin/sh\n#SBATCH --mail-type=END --mail-user=a@b.org\n"
-    form = form_of(text, {}, is_local=True)
-    assert form.job["notify"] == {"on": ["end"], "to": ["mailto:a@b.org"]}
-    assert form.drops_notify
-    assert not form_of(text, {"notify": {"on": ["end"]}}, is_local=True).drops_notify
+    job = job_of(text, {}, is_local=True)
+    assert job["notify"] == {"on": ["end"], "to": ["mailto:a@b.org"], "if_allowed": True}
+    assert job_of(text, {"notify": {"on": ["end"]}}, is_local=True)["notify"] == {"on": ["end"]}
 
 
 def test_a_command_is_not_a_list_of_jobs():

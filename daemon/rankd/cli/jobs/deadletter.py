@@ -87,6 +87,8 @@ def run_list(arguments: argparse.Namespace) -> int:
         Field("TIME", lambda row: row["at"], lambda row: shown_time(row["at"])),
         column_of("user", "USER"),
         column_of("state", "STATE"),
+        column_of("job", "JOB", numeric=True),
+        column_of("target", "TARGET"),
         column_of("code", "CODE"),
         column_of("message", "MESSAGE"),
     ]

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 class Delivered(NamedTuple):
     """The accepted jobs, as ids by their place in the request, and the rejected ones.
 
-    ``tasks``: of a single array. ``warning``: why no node could run a single job.
+    ``tasks``: of a single array. ``warning``: what the user should know, a line each.
     """
 
     ids: dict[int, int]

@@ -41,7 +41,7 @@ def deliver(jobs: list[Job], arguments: argparse.Namespace) -> int:
     """Submit, report, and wait if ``--wait`` is given. Returns the exit status."""
     until = time.monotonic() + arguments.retry_for
     with opened(arguments, connect_timeout_s=arguments.retry_for) as channel:
-        outcome = _submit_as_allowed(channel, jobs, arguments, until)
+        outcome = submit(channel, jobs, arguments, until)
         with telling(accepted(outcome)):
             report(outcome, arguments)
             if not (arguments.json or arguments.parsable or arguments.file):
@@ -130,16 +130,9 @@ def _submit_many(channel: Channel, jobs: list[Job], arguments: argparse.Namespac
 
     effort = Effort(until - time.monotonic())
     reply = carry_out(submit_many(jobs, effort, atomic=arguments.atomic, until=until), channel)
-    return Delivered({taken.index: taken.id for taken in reply.accepted}, reply.rejected)
-
-
-def _submit_as_allowed(channel: Channel, jobs: list[Job], arguments: argparse.Namespace, until: float) -> Delivered:
-    """As :func:`submit`. With ``--notify-if-allowed``, jobs may lose notifications that are not allowed."""
-    if not arguments.notify_if_allowed:
-        return submit(channel, jobs, arguments, until)
-    from rankd.cli.jobs.notify_if_allowed import as_allowed
-
-    return as_allowed(jobs, lambda these: submit(channel, these, arguments, until))
+    lines = dict.fromkeys(line for taken in reply.accepted for line in (taken.warning or "").splitlines())
+    ids = {taken.index: taken.id for taken in reply.accepted}
+    return Delivered(ids, reply.rejected, warning="\n".join(lines) or None)
 
 
 def _sent(channel: Channel, payload: bytes, kind: type[T], until: float) -> T:
@@ -173,8 +166,8 @@ def report(outcome: Delivered, arguments: argparse.Namespace) -> None:
         print_line(f"Submitted batch job {ids[0]}")
     elif ids:
         print_line(f"Submitted {len(ids)} batch jobs {shown_ids(ids)}")
-    if outcome.warning is not None:
-        print_line(f"rankd: {outcome.warning}", error=True)
+    for line in (outcome.warning or "").splitlines():
+        print_line(f"rankd: {line}", error=True)
     report_refusals(outcome.rejected)
 
 

@@ -61,7 +61,6 @@ def run(arguments: argparse.Namespace) -> int:
 
         if arguments.wait or arguments.admin:
             raise Refused("usage", "--enqueue cannot be combined with --wait or --admin", "enqueue")
-        jobs = _without_doubtful(jobs, arguments)
         return enqueue(find(arguments), asker(arguments), jobs, arguments)
     try:
         if arguments.test_only:
@@ -71,17 +70,6 @@ def run(arguments: argparse.Namespace) -> int:
         return deliver(jobs, arguments)
     except Refused as error:
         raise blamed(error, arguments.sources) from None
-
-
-def _without_doubtful(jobs: list[Job], arguments: argparse.Namespace) -> list[Job]:
-    """Enqueued jobs without notifications that may not be allowed: nobody is there to send such a job again."""
-    if not arguments.notify_if_allowed or "notify" not in jobs[0]:
-        return jobs
-    from rankd.cli.common.screen import print_line
-    from rankd.cli.jobs.notify_if_allowed import without_notify
-
-    print_line("rankd: the job notifies nobody: with --enqueue, give --notify on the command line", error=True)
-    return without_notify(jobs)
 
 
 def jobs_of(arguments: argparse.Namespace) -> list[Job]:
@@ -96,6 +84,8 @@ def jobs_of(arguments: argparse.Namespace) -> list[Job]:
         if arguments.command:
             raise Refused("usage", "give --file or a command, not both", "file")
         jobs = read_jobs(arguments.file) * arguments.count
+        if arguments.notify_if_allowed:
+            jobs = [_if_allowed(job) for job in jobs]
     else:
         job = job_or_errors(arguments, environment, time.time(), script, filled)
         if arguments.chdir or script is not None or _is_local(arguments):
@@ -107,6 +97,12 @@ def jobs_of(arguments: argparse.Namespace) -> list[Job]:
             job["env"] = own | job.get("env", {})
         jobs = [job] * arguments.count
     return with_keys(jobs, arguments.key)
+
+
+def _if_allowed(job: Job) -> Job:
+    """The job of a document, which leaves out notifications that the site does not allow."""
+    wanted = job.get("notify")
+    return job | {"notify": wanted | {"if_allowed": True}} if isinstance(wanted, dict) else job
 
 
 def _script_of(arguments: argparse.Namespace) -> Script | None:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from rankd.cli.common.channel import opened
 from rankd.cli.common.screen import print_line
 from rankd.cli.jobs.delivery import REQUEST_TIMEOUT_S, encoded, report_refusals
-from rankd.cli.jobs.notify_if_allowed import NOT_ALLOWED, without_notify
 from rankd.client.channel import repeated
 from rankd.core.errors import Refused
 
@@ -32,7 +31,7 @@ def try_out(jobs: list[Job], arguments: argparse.Namespace) -> int:
     different = {json.dumps({**job, "key": None}, sort_keys=True): job for job in jobs}
     with opened(arguments, connect_timeout_s=arguments.retry_for) as channel:
         if len(jobs) == 1 or (len(different) == 1 and not arguments.json):
-            _print(_asked(channel, jobs[0], arguments, until), arguments)
+            _print(_asked(channel, jobs[0], until), arguments)
             return 0
         return _try_many(channel, jobs, arguments, until)
 
@@ -44,7 +43,7 @@ def _try_many(channel: Channel, jobs: list[Job], arguments: argparse.Namespace, 
     rejected: list[Rejected] = []
     for place, job in enumerate(jobs):
         try:
-            answers.append({"index": place, **_asked(channel, job, arguments, until)})
+            answers.append({"index": place, **_asked(channel, job, until)})
         except Refused as error:
             rejected.append(Rejected(index=place, code=error.code, message=error.message, field=error.field))
     if arguments.json:
@@ -57,17 +56,7 @@ def _try_many(channel: Channel, jobs: list[Job], arguments: argparse.Namespace, 
     return 1 if rejected else 0
 
 
-def _asked(channel: Channel, job: Job, arguments: argparse.Namespace, until: float) -> Answer:
-    try:
-        return _sent(channel, job, until)
-    except Refused as error:
-        if error.code != NOT_ALLOWED or not arguments.notify_if_allowed:
-            raise
-        print_line(f"rankd: the job notifies nobody: {error.message}", error=True)
-        return _sent(channel, without_notify([job])[0], until)
-
-
-def _sent(channel: Channel, job: Job, until: float) -> Answer:
+def _asked(channel: Channel, job: Job, until: float) -> Answer:
     payload = encoded(job, channel)
 
     def send(left_s: float) -> Answer:
@@ -84,8 +73,8 @@ def _print(answer: Answer, arguments: argparse.Namespace) -> None:
         return
     for line in lines_of(answer):
         print_line(line)
-    if answer.get("warning"):
-        print_line(f"rankd: {answer['warning']}", error=True)
+    for line in (answer.get("warning") or "").splitlines():
+        print_line(f"rankd: {line}", error=True)
 
 
 def lines_of(answer: Answer) -> list[str]:

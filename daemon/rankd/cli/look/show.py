@@ -115,14 +115,31 @@ def _print_record(record: Row, *, with_environment: bool) -> None:
     environment = record.get("env") or {}
     if environment and not with_environment:
         record["env"] = f"{len(environment)} variable{'' if len(environment) == 1 else 's'}; --env prints them"
-    breakdown = record.pop("priority_breakdown", None)
+    breakdown, failed = record.pop("priority_breakdown", None), record.pop("failed_notifications", None)
     order = [*FIRST, *sorted(record.keys() - set(FIRST))]
     shown = [(name, _shown(name, record[name])) for name in order if record.get(name) not in (None, "", [], {})]
     width = max(len(name) for name, _ in shown)
     for name, text in shown:
         print_line(f"{name:<{width}}  {text}")
+    for one in failed or ():
+        print_line(failure(one))
     if breakdown:
         _print_breakdown(breakdown)
+
+
+def failure(one: Row) -> str:
+    """What became of a notification that did not arrive.
+
+    >>> given_up = {"event": "fail", "target": "mailto:a@b.org", "problem": "no such user", "dead_letter": 3}
+    >>> failure(given_up)
+    'notification of fail to mailto:a@b.org was given up: no such user; `rankd deadletter retry 3` sends it again'
+    """
+    what = f"notification of {one['event']} to {one['target']}"
+    if one["dead_letter"] is not None:
+        again = f"`rankd deadletter retry {one['dead_letter']}` sends it again"
+        return f"{what} was given up: {one['problem']}; {again}"
+    times = f"{one['attempts']} time{'' if one['attempts'] == 1 else 's'}"
+    return f"{what} failed {times}: {one['problem']}; it is sent again at {shown_time(one['again_at'])}"
 
 
 def _shown(name: str, value: Any) -> str:  # noqa: ANN401 - any JSON

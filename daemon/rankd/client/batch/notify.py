@@ -14,19 +14,20 @@ _KINDS = get_args(Kind)
 _BETWEEN_TARGETS = re.compile(r",(?=[a-z][a-z0-9+.-]*:)")
 
 
-def notify_of(events: str | None, targets: str | None, *, may_lack_events: bool) -> dict[str, Any]:
+def notify_of(events: str | None, targets: str | None, *, if_allowed: bool) -> dict[str, Any]:
     """The field as part of a job; empty if it is to notify of nothing.
 
-    ``may_lack_events``: targets without events mean nothing, as with sbatch.
+    ``if_allowed``: targets that the site does not allow are left out with a warning, and targets without events mean
+    nothing, as with sbatch.
 
-    >>> notify_of("end,fail", "mailto:a@b.org,https://h.org/x", may_lack_events=False)
+    >>> notify_of("end,fail", "mailto:a@b.org,https://h.org/x", if_allowed=False)
     {'notify': {'on': ['end', 'fail'], 'to': ['mailto:a@b.org', 'https://h.org/x']}}
 
     Raises:
         Refused: ``usage``.
     """
     if events is None:
-        if may_lack_events:
+        if if_allowed:
             return {}
         raise Refused("usage", "--notify-to needs --notify, which says when: start, end, fail or all", "notify_to")
     wanted = [word.strip().lower() for word in events.split(",") if word.strip()]
@@ -39,4 +40,6 @@ def notify_of(events: str | None, targets: str | None, *, may_lack_events: bool)
     found: dict[str, Any] = {"on": wanted}
     if targets:
         found["to"] = [target.strip() for target in _BETWEEN_TARGETS.split(targets)]
+    if if_allowed:
+        found["if_allowed"] = True
     return {"notify": found}

@@ -214,7 +214,7 @@ def _add_notifications(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--notify-if-allowed",
         action="store_true",
-        help="submit without notifications, with a warning, if the site does not allow them; #SBATCH lines do so",
+        help="leave out notifications that the site does not allow, with a warning; #SBATCH lines do so",
     )
 
 

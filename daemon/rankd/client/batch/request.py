@@ -71,7 +71,7 @@ def job_of(arguments: argparse.Namespace, environment: dict[str, str], now: floa
     if arguments.notify is not None or arguments.notify_to is not None:
         from rankd.client.batch.notify import notify_of
 
-        job |= notify_of(arguments.notify, arguments.notify_to, may_lack_events=arguments.notify_if_allowed)
+        job |= notify_of(arguments.notify, arguments.notify_to, if_allowed=bool(arguments.notify_if_allowed))
     if arguments.requeue is not None:
         job["requeue"] = arguments.requeue
     if env := exported(arguments.export, arguments.export_env, environment):

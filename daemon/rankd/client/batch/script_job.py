@@ -7,7 +7,6 @@ import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 from rankd.client.batch.fill import Filled, fill, job_or_errors
 from rankd.client.batch.layer import Say
@@ -22,14 +21,7 @@ _WITHOUT_EFFECT = ("wait", "parsable", "json", "retry_for", "atomic")
 _FOR_THE_COMMAND = ("test_only", "print_request", "count", "enqueue")
 
 
-class ScriptJob(NamedTuple):
-    """A script's job. ``drops_notify``: it may lose notifications that the site does not allow, as with sbatch."""
-
-    job: Job
-    drops_notify: bool
-
-
-def script_job(script: Script, array: str | None, say: Say) -> ScriptJob:
+def script_job(script: Script, array: str | None, say: Say) -> Job:
     """The job that the lines of a script describe. ``array``: that of the program, which counts first.
 
     Raises:
@@ -41,7 +33,6 @@ def script_job(script: Script, array: str | None, say: Say) -> ScriptJob:
     _check_flags(filled.where, say)
     if "export" not in filled.where:
         arguments.export = EXPORTED_NONE
-    drops_notify = bool(arguments.notify_if_allowed)
     job = _made(arguments, script, filled)
     if arguments.chdir:
         job["cwd"] = str(Path(arguments.chdir).absolute())
@@ -50,7 +41,7 @@ def script_job(script: Script, array: str | None, say: Say) -> ScriptJob:
         job["env"] = own | job.get("env", {})
     for call in step_calls(script.text):
         say(remark(call))
-    return ScriptJob(job, drops_notify)
+    return job
 
 
 def _without_options() -> argparse.Namespace:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from rankd.core.admission.admit import AdmissionTables, admit, check_own, check_when
-from rankd.core.admission.notify_check import check_notify
+from rankd.core.admission.notify_check import decide_notify
 from rankd.core.admission.submitter import Submitter
 from rankd.core.model.job import AcceptedJob, JobRequest
 
@@ -39,18 +39,21 @@ class Admission:
             return accepted
         check_own(request, self.tables.settings)
         check_when(request)
+        remarks: tuple[str, ...] = ()
         if request.notify is not None:
-            check_notify(request.notify, known.user, self.tables.settings.notifications, is_array=False)
+            settings = self.tables.settings.notifications
+            notify, remarks = decide_notify(request.notify, known.user, settings, is_array=False)
+            request = msgspec.structs.replace(request, notify=notify)
         limit = known.request.time_limit_s
         if request.time_limit_s != limit:  # the configured one
             request = msgspec.structs.replace(request, time_limit_s=limit)
-        return msgspec.structs.replace(known, request=request)
+        return msgspec.structs.replace(known, request=request, remarks=remarks)
 
 
 def _without_own(accepted: AcceptedJob) -> AcceptedJob:
     """The job without its command, environment and other texts, which take memory."""
     request = JobRequest(command=[], time_limit_s=accepted.request.time_limit_s)
-    return msgspec.structs.replace(accepted, request=request)
+    return msgspec.structs.replace(accepted, request=request, remarks=())
 
 
 def _kind(request: JobRequest, submitter: Submitter) -> tuple[object, ...]:

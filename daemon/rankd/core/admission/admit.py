@@ -33,7 +33,7 @@ from rankd.core.admission.limit import (
     check_texts,
     is_plain,
 )
-from rankd.core.admission.notify_check import check_notify
+from rankd.core.admission.notify_check import decide_notify
 from rankd.core.admission.path_limit import MAX_PATH_DEPTH, check_paths
 from rankd.core.admission.permission import NewJob, check, may
 from rankd.core.admission.priority_class import ClassTable, Resolved, resolve
@@ -99,8 +99,11 @@ def admit(
     found = _look_up(request, submitter, tables, keeps_shape=keeps_shape)
     named = (request.priority_class, request.priority, request.preemption_policy)
     resolved = resolved or resolve(tables.classes, *named, submitter.privileged)
+    remarks: tuple[str, ...] = ()
     if is_new and request.notify is not None:
-        check_notify(request.notify, found.user, tables.settings.notifications, is_array=request.array is not None)
+        settings, is_array = tables.settings.notifications, request.array is not None
+        notify, remarks = decide_notify(request.notify, found.user, settings, is_array=is_array)
+        request = msgspec.structs.replace(request, notify=notify)
     if is_new and not submitter.privileged:
         check_rights(_named(found, resolved), tables.rights)
     check_queue_maximum(request, found.resources, found.queue)
@@ -109,7 +112,8 @@ def admit(
         check_constraints(request.constraints)
     if tables.nodes is not None and is_new:
         check_fit(_shape(request, found), tables.nodes)
-    return _accepted(request, found, resolved, submitter, tables.settings)
+    accepted = _accepted(request, found, resolved, submitter, tables.settings)
+    return msgspec.structs.replace(accepted, remarks=remarks) if remarks else accepted
 
 
 class _Found(NamedTuple):

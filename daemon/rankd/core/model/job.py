@@ -218,6 +218,7 @@ class AcceptedJob(msgspec.Struct, frozen=True, kw_only=True):
 
     ``array``: the tasks of an array; None for a single job. ``groups``: the groups of its user. ``made``: the new
     queues on the path of its queue, parents first. ``retry_of``: the ended job that it repeats.
+    ``remarks``: what its user should know, although it is accepted.
     """
 
     user: str
@@ -238,6 +239,7 @@ class AcceptedJob(msgspec.Struct, frozen=True, kw_only=True):
     made: tuple[Queue, ...] = ()
     array: ArrayRequest | None = None
     retry_of: int | None = None
+    remarks: tuple[str, ...] = ()
 
     @property
     def n_tasks(self) -> int:

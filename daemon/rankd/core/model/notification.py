@@ -16,10 +16,12 @@ class Notify(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """``on``: the events. ``to``: the targets as URLs; without any, the user's own mailbox in the site's domain.
 
     ``tasks`` in ``on``: of an array, each task notifies, in place of the array as a whole.
+    ``if_allowed``: targets that the site does not allow are left out with a warning. Without it, the job is refused.
     """
 
     on: list[Kind]
     to: list[str] = []
+    if_allowed: bool = False
 
 
 class Wanted(IntFlag):

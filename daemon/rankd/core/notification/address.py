@@ -31,6 +31,16 @@ def is_public(text: str) -> bool:
     return _is_global(address) and all(map(_is_global, _carried(address)))
 
 
+def is_known_private(host: str) -> bool:
+    """Whether a host of a URL is certainly not public. No name is looked up, so most names are not known to be private.
+
+    >>> [is_known_private(host) for host in ("localhost", "10.0.0.5", "[::1]", "8.8.8.8", "hooks.example.org")]
+    [True, True, True, False, False]
+    """
+    is_number = host.startswith("[") or host.replace(".", "").isdecimal()
+    return host.endswith(("localhost", ".localdomain")) or (is_number and not is_public(host.strip("[]")))
+
+
 def _is_global(address: IPv4Address | IPv6Address) -> bool:
     if any(address in network for network in _SPECIAL) or (address.version == 6 and address not in _UNICAST):
         return False

@@ -240,9 +240,11 @@ def reply_of(
     """The answer, once the ids are durable. ``error``: why the jobs after these ids could not be stored."""
     if not submission.is_batch:
         job = submission.accepted[0]
-        return Submitted(id=ids[0], tasks=None if job.array is None else job.n_tasks)
+        tasks = None if job.array is None else job.n_tasks
+        return Submitted(id=ids[0], tasks=tasks, warning=warning_of(job, None))
+    given: set[str] = set()
     accepted = [
-        Accepted(index=place, id=id_, tasks=None if job.array is None else job.n_tasks)
+        Accepted(index=place, id=id_, tasks=None if job.array is None else job.n_tasks, warning=_new(job, given))
         for place, id_, job in zip(submission.places, ids, submission.accepted, strict=False)
     ]
     return BatchReply(accepted=accepted, rejected=_shortened(rejected_of(submission, ids, error)))
@@ -254,7 +256,21 @@ def with_doubt(
     """The answer of :func:`reply_of`; for a single job with a warning, if no known node could run it."""
     reply = reply_of(submission, ids, error)
     doubt = offered.doubt(shape_of(submission.accepted[0])) if isinstance(reply, Submitted) else None
-    return reply if doubt is None else msgspec.structs.replace(cast(Submitted, reply), warning=doubt)
+    if doubt is None:
+        return reply
+    return msgspec.structs.replace(cast(Submitted, reply), warning=warning_of(submission.accepted[0], doubt))
+
+
+def warning_of(job: AcceptedJob, doubt: str | None) -> str | None:
+    """What its user should know about a job, a line each. ``doubt``: why no known node could run it."""
+    return "\n".join(job.remarks if doubt is None else (doubt, *job.remarks)) or None
+
+
+def _new(job: AcceptedJob, given: set[str]) -> str | None:
+    """What the user should know about this job of a batch, except what was said of one before it."""
+    found = [remark for remark in job.remarks if remark not in given and sum(map(len, given)) < MOST_MESSAGES]
+    given.update(found)
+    return "\n".join(found) or None
 
 
 def _shortened(rejected: list[Rejected]) -> list[Rejected]:

@@ -14,7 +14,7 @@ from rankd.core.errors import Refused
 from rankd.core.model.job import SINGLETON, AcceptedJob, name_of
 from rankd.services.intake.job_limit import JobLimits
 from rankd.services.intake.runnable_users import RunnableUsers
-from rankd.services.intake.submission import Submission, with_known, without_refused
+from rankd.services.intake.submission import Submission, warning_of, with_known, without_refused
 from rankd.services.runtime.clock import Clock
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.database import Database
@@ -72,7 +72,7 @@ class Trial:
             qos=job.qos,
             tasks=None if job.array is None else job.n_tasks,
             waits=waits,
-            warning=self._offered().doubt(shape_of(job)),
+            warning=warning_of(job, self._offered().doubt(shape_of(job))),
         )
 
     async def _waits(self, job: AcceptedJob) -> list[Wait]:

@@ -11,6 +11,7 @@ from rankd.core.errors import Refused
 from rankd.core.model.array import parse_name
 from rankd.store.engine.reading import Reader, Row, fetch
 from rankd.store.engine.word import value_at
+from rankd.store.look.failed_notification import failed_notifications
 from rankd.store.look.job_name import record_of
 from rankd.store.look.job_script import script_bytes
 from rankd.store.look.priority_list import breakdown
@@ -29,6 +30,7 @@ def job_detail(connection: Reader, name: int | str, reads_environment_of: str | 
     A task without a record has the data of its array, but the state and the times of its own.
     The environment (``env``) and the targets of notifications (``notify``) are included if the job belongs to the user
     ``reads_environment_of``. None means any user.
+    ``failed_notifications``, for the same: those that are tried again, and those that were given up.
     ``devices``: the ids of those of its present or last allocation, by node, if it has any.
     Of a script, only its size in bytes is included (``script_bytes``).
 
@@ -50,6 +52,8 @@ def job_detail(connection: Reader, name: int | str, reads_environment_of: str | 
         submitted["env"] = msgspec.json.decode(stored[0]["env"] or "{}")
         wanted = fetch(connection, _NOTIFY, [job_id])
         submitted["notify"] = msgspec.json.decode(wanted[0]["notify"]) if wanted else None
+        if wanted:
+            submitted["failed_notifications"] = failed_notifications(connection, job_id, record["user"])
     # A resolved value replaces the requested one. A value that is not resolved yet (stdout) stays as requested.
     merged = submitted | {name: value for name, value in record.items() if value is not None or name not in submitted}
     merged["array"] = record["array"]

@@ -6,7 +6,10 @@ Text, as in all modules beside it: a look runs on the driver's connection, which
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from rankd.store.engine.reading import Reader, Row, fetch
 from rankd.store.engine.word import IN_NUMBERS, IN_TEXTS
@@ -18,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def letters(connection: Reader, wanted: DeadLetterFilter) -> list[Row]:
-    """Rows of the view ``dead_letter``, oldest first."""
+    """Rows of the view ``dead_letter``, oldest first; of notifications with the ``job`` and the ``target``."""
     conditions, parameters = ["1"], list[object]()
     if wanted.ids is not None:
         conditions.append(f"id {IN_NUMBERS}")
@@ -32,7 +35,16 @@ def letters(connection: Reader, wanted: DeadLetterFilter) -> list[Row]:
         conditions.append("id > ?")
         parameters.append(wanted.after)
     query = f"SELECT * FROM dead_letter WHERE {' AND '.join(conditions)} ORDER BY id LIMIT ?"
-    return fetch(connection, query, [*parameters, wanted.limit])
+    return [row | _address(row) for row in fetch(connection, query, [*parameters, wanted.limit])]
+
+
+def _address(row: Row) -> Row:
+    """The job that a notification is about, and its target; None of other letters, and of one that was cut."""
+    found: Row = {}
+    if row["kind"] == "notification":
+        with suppress(msgspec.DecodeError):
+            found = msgspec.json.decode(row["submission"], type=Row)
+    return {"job": found.get("job"), "target": found.get("target")}
 
 
 def losses(connection: Reader, users: Sequence[str] | None) -> list[Row]:

@@ -112,6 +112,13 @@ _CORE_S = (
     .correlate(jobs)
     .scalar_subquery()
 )
+_GPU_S = (
+    select(func.sum((_RUN.ended_at - _RUN.started_at) * length_of(_RUN.nodes) * number_of(_RUN.resources, "$.gpu")))
+    .where(_RUN.job_id == _OF.id, _RUN.started_at.is_not(None))
+    .correlate(jobs)
+    .scalar_subquery()
+)
+"""GPUs of a model count in ``gpu``, too."""
 _CHARGE = (
     select(func.sum((_RUN.ended_at - func.coalesce(_RUN.started_at, _RUN.ended_at)) * _RUN.charge_rate))
     .where(_RUN.job_id == _OF.id)
@@ -128,6 +135,7 @@ _SUMS = (
         func.sum(case((_OF.state == State.COMPLETED.value, 1), else_=0)),
         func.sum(func.coalesce(_CORE_S, 0.0)),
         func.sum(func.coalesce(_CHARGE, 0.0)),
+        func.sum(func.coalesce(_GPU_S, 0.0)),
     )
     .join_from(jobs, associations, associations.c.id == _OF.association_id)
     .where(_ARE_OLD, _OF.id.not_in(select(arrays.c.job_id)))

@@ -197,5 +197,6 @@ usage_days = Table(
     Column("completed", Integer, nullable=False),
     Column("core_s", Float, nullable=False),
     Column("charge", Float, nullable=False, comment="billing units times seconds, not decayed"),
+    Column("gpu_s", Float, nullable=False, server_default=text("0"), comment="GPUs times seconds"),
     sqlite_with_rowid=False,
 )

@@ -39,6 +39,7 @@ notifications = Table(
     UniqueConstraint("event_id", "place"),
     Index("notifications_waiting", "lane", "next_at", sqlite_where=text("state = 'waiting'")),
     Index("notifications_done", "slot_at", sqlite_where=text("state = 'done'")),
+    Index("notifications_job", "job_id", sqlite_where=text("state = 'waiting'")),
     Index("notifications_user", "user", "slot_at"),
     sqlite_autoincrement=True,
 )

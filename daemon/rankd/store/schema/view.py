@@ -144,7 +144,7 @@ SELECT id, "user", at, message_id, code, message, field, preview AS submission, 
 FROM dead_letters"""
 
 _USAGE_DAY = """CREATE VIEW usage_day AS
-SELECT day, account, "user", jobs, completed, core_s, charge FROM usage_days"""
+SELECT day, account, "user", jobs, completed, core_s, charge, gpu_s FROM usage_days"""
 
 _UNREADABLE_MESSAGE = f"""CREATE VIEW unreadable_message AS
 SELECT id, at, stream, subject, sequence, bytes, {word.in_hex("first_bytes")} AS first_bytes, reason

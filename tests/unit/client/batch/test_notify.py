@@ -7,25 +7,25 @@ from rankd.core.errors import Refused
 
 
 def test_events_and_targets():
-    found = notify_of("END, fail", "mailto:a@b.org,https://h.org/x,y?z=1,2", may_lack_events=False)
+    found = notify_of("END, fail", "mailto:a@b.org,https://h.org/x,y?z=1,2", if_allowed=False)
     assert found == {"notify": {"on": ["end", "fail"], "to": ["mailto:a@b.org", "https://h.org/x,y?z=1,2"]}}
 
 
 def test_without_targets_the_site_decides():
-    assert notify_of("all", None, may_lack_events=False) == {"notify": {"on": ["all"]}}
+    assert notify_of("all", None, if_allowed=False) == {"notify": {"on": ["all"]}}
 
 
 @pytest.mark.parametrize("events", ["none", "tasks", "", "none,tasks"])
 def test_no_event_means_no_notification(events):
-    assert notify_of(events, "mailto:a@b.org", may_lack_events=False) == {}
+    assert notify_of(events, "mailto:a@b.org", if_allowed=False) == {}
 
 
 def test_targets_alone_are_a_mistake_but_not_in_scripts_of_slurm():
-    assert notify_of(None, "mailto:a@b.org", may_lack_events=True) == {}
+    assert notify_of(None, "mailto:a@b.org", if_allowed=True) == {}
     with pytest.raises(Refused, match="needs --notify"):
-        notify_of(None, "mailto:a@b.org", may_lack_events=False)
+        notify_of(None, "mailto:a@b.org", if_allowed=False)
 
 
 def test_an_unknown_event_is_named():
     with pytest.raises(Refused, match="'soon' is not an event"):
-        notify_of("end,soon", None, may_lack_events=False)
+        notify_of("end,soon", None, if_allowed=False)

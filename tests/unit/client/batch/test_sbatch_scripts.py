@@ -166,7 +166,8 @@ def test_a_job_of_threads(capsys):
         "stdout": "slurm-%j.out",
     }  # fmt: skip
     assert job["env"]["SLURM_CPUS_PER_TASK"] == "16"
-    assert job["notify"] == {"on": ["start", "end", "fail"], "to": ["mailto:someone@example.org"]}
+    notify = {"on": ["start", "end", "fail"], "to": ["mailto:someone@example.org"], "if_allowed": True}
+    assert job["notify"] == notify
     assert [line.split()[3] for line in capsys.readouterr().err.splitlines()] == ["--hint"]
 
 
