@@ -5,10 +5,10 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-users test-cgroup2 lint audit format docs reference bench bench-scale soak soak-load torture fuzz lock clean
+.PHONY: help install demo test test-users test-cgroup2 test-cgroup2-devices test-gpu lint audit format docs reference bench bench-scale soak soak-load torture fuzz lock clean
 
 help: ## list the targets
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 12
+	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):[^#]*## /\1\t/' | expand -t 22
 
 install: $(STAMP) ## set up .venv with rankd and everything it needs
 
@@ -37,8 +37,17 @@ test-users: install ## 10,000 jobs of two users under an agent that is root, eac
 	@test "$$(id -u)" = 0 || { echo "make test-users needs root: it runs jobs as two users"; exit 1; }
 	@RANKD_TEST_JOBS=$(JOBS) $(BIN)/pytest tests/integration/test_agent_users.py --timeout 3600
 
-test-cgroup2: install ## the tests of control groups under Debian's kernel with version 2 (needs root, Debian)
-	@sh tests/cgroup2/run.sh
+TESTS ?=
+DEVICE_TESTS = tests/integration/test_device_group.py tests/integration/test_agent_device.py
+
+test-cgroup2: install ## the tests of control groups under Debian's kernel with version 2 (needs root, Debian); TESTS=FILES for some
+	@sh tests/cgroup2/run.sh $(TESTS)
+
+test-cgroup2-devices: install ## the part of test-cgroup2 about GPUs and other devices
+	@sh tests/cgroup2/run.sh $(DEVICE_TESTS)
+
+test-gpu: install ## a whole rankd on this machine's NVIDIA GPUs, which nothing else may use meanwhile; skipped without one
+	@RANKD_TEST_GPU=1 $(BIN)/pytest tests/system/test_real_gpu.py -v -rs
 
 lint: install ## ruff, mypy (strict), import-linter
 	@echo "== lint"
