@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
+import shutil
 import subprocess
 from contextlib import asynccontextmanager
 
@@ -217,8 +219,16 @@ def check_columns(machine, runs, waits):
     assert row["gpus"] == {"a100": 1}
 
 
-def test_config_check_warns_of_what_has_no_price(machine):
+def test_config_check_warns_of_what_has_no_price(machine, tmp_path):
     machine.start("--name", "lab", "--resources", "vcore=2,fpga=1", "--device", "gpu:a100:2")
     said = machine.rankd("config", "check", str(shipped("config")))
     assert "fpga has no price, but lab offers it" in said
     assert "A second of a whole node costs: lab 34" in said
+    assert "no node has" not in said
+    own = shutil.copytree(shipped("config"), tmp_path / "etc")
+    text = (own / "rankd.toml").read_text()
+    prices = 'billing = { vcore = 1.0, fpga = 1.0, "gpu:A100" = 8.0, "gpu:a10" = 4.0 }'
+    (own / "rankd.toml").write_text(re.sub("(?m)^billing = .*$", prices, text))
+    said = machine.rankd("config", "check", str(own))
+    assert "no node has gpu:a10, so its price has no effect" in said
+    assert "gpu:a100" not in said, "capital letters do not count"

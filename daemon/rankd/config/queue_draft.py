@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from rankd.config.plugin import node_sort_names
 from rankd.config.queue_property import Kind, Properties, read_properties
+from rankd.core.model.device import in_lower_case
 from rankd.core.model.quantity import Resources, parse_quantity
 from rankd.core.model.queue import DEFAULT_PARTITION, QUEUE_NAME, ROOT_QUEUE, ChildTemplate, Limit, NodeSort
 
@@ -219,8 +220,11 @@ def _template(place: FilePlace, kind: Kind) -> tuple[ChildTemplate | None, FileP
 def read_amounts(place: FilePlace) -> Resources:
     """Quantities per resource type, zeros kept. Empty if all are 0, which means the same as leaving them out."""
     amounts: Resources = {}
-    for resource, at in place.entries().items():
+    for name, at in place.entries().items():
+        resource = in_lower_case(name)
         try:
+            if resource in amounts:
+                at.error(f"'{name}' is there twice, since capital letters of a model don't count; remove one")
             amounts[resource] = parse_quantity(resource, at.text())
         except ValueError as error:
             at.error(str(error))

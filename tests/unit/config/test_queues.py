@@ -709,3 +709,13 @@ def test_limits_are_read():
     assert first(document).limits == (
         Limit(limit="few", users=("a", "*"), maxresources={"vcore": 2000}, maxapplications=4),
     )
+
+
+def test_capital_letters_of_a_model_do_not_count():
+    [partition] = read_queues(
+        msgspec.json.encode(in_root(leaf(**resources(max={"GPU:A100": 2, "FPGA": 1})))).decode()
+    ).partitions
+    assert partition.root.queues[0].max == {"gpu:a100": 2, "FPGA": 1}
+    twice = leaf(**resources(max={"gpu:A100": 2, "gpu:a100": 1}))
+    with pytest.raises(ConfigurationError, match="is there twice"):
+        read_queues(msgspec.json.encode(in_root(twice)).decode())

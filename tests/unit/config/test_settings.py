@@ -92,6 +92,13 @@ def test_all_problems_are_told_at_once():
     assert sorted(paths(text)) == ["node.heartbeat_s", "priority.max_age_s", "priority.maxage", "priority.weights.age"]
 
 
+def test_capital_letters_of_a_priced_model_do_not_count():
+    text = '[priority.weights]\nage = 1\n[priority.fairshare.billing]\nFPGA = 3\n"gpu:A100" = 2\n'
+    assert read_settings(text, FACTORS).priority.fairshare.billing == {"FPGA": 3.0, "gpu:a100": 2.0}
+    assert paths(text + '"GPU:a100" = 4') == ["priority.fairshare"]
+    assert paths(text + '"gpu:" = 4') == ["priority.fairshare"]
+
+
 def test_what_is_no_toml_is_told():
     assert paths("[priority") == [""]
 

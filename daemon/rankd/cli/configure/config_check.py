@@ -97,7 +97,7 @@ def _of_prices(billing: Mapping[str, float]) -> tuple[list[Problem], str]:
 
     The costs are a text of their own if some nodes have GPUs and there is no warning, which has them as well.
     """
-    from rankd.core.fairshare.node_price import node_prices, unpriced
+    from rankd.core.fairshare.node_price import node_prices, unoffered, unpriced
     from rankd.core.model.device import GPU
 
     nodes = _registered_nodes()
@@ -110,6 +110,14 @@ def _of_prices(billing: Mapping[str, float]) -> tuple[list[Problem], str]:
             f" it: jobs get it for nothing. A second of a whole node costs: {prices}",
         )
         for kind, offering in unpriced(nodes, billing).items()
+    ]
+    warnings += [
+        Problem(
+            file="rankd.toml",
+            path="priority.fairshare.billing",
+            message=f"no node has {kind}, so its price has no effect; correct the name, or remove it",
+        )
+        for kind in unoffered(nodes, billing)
     ]
     has_gpus = any(node.capacity.get(GPU) for node in nodes)
     return warnings, f"A second of a whole node costs: {prices}" if has_gpus and not warnings else ""

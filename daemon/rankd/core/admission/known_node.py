@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from rankd.core.errors import Refused
-from rankd.core.model.device import GPU, Device, in_order, kind_of
+from rankd.core.model.device import GPU, Device, in_lower_case, in_order, kind_of
 from rankd.core.model.node_holder import NODE_NOT_KNOWN
 from rankd.core.model.nodelist import unfold
 from rankd.core.model.quantity import Amount, parse_resources
@@ -27,7 +27,11 @@ class KnownNodes:
     """The nodes of ``[nodes] known``: lists of names, and the most that each of their nodes may offer."""
 
     def __init__(self, known: Mapping[str, Offer]) -> None:
-        self._most = {name: most for names, most in known.items() for name in unfold(names)}
+        self._most = {
+            name: {in_lower_case(kind): amount for kind, amount in most.items()}
+            for names, most in known.items()
+            for name in unfold(names)
+        }
 
     def bounded(self, node: str, offered: Offer, devices: Sequence[Device] = ()) -> Bounded:
         """What this node may count with. Types that its entry does not name do not count; an empty entry allows all.

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from rankd.core.fairshare.decay import billing_rate
-from rankd.core.model.device import GPU, model_of
+from rankd.core.model.device import GPU, kind_of, model_of
 from rankd.core.model.node import Node
 from rankd.core.model.nodelist import fold
-from rankd.core.model.quantity import MEMORY
+from rankd.core.model.quantity import MEMORY, VCORE
 
 FREE = frozenset({MEMORY})
 """Types that may well cost nothing: the default prices cores and GPUs, and memory comes along with cores."""
@@ -29,6 +29,18 @@ def node_prices(nodes: Iterable[Node], billing: Mapping[str, float]) -> list[Nod
         kinds.setdefault(tuple(sorted(node.capacity.items())), []).append(node.name)
     found = [NodePrice(fold(names), billing_rate(dict(kind), 1, billing, 1.0)) for kind, names in kinds.items()]
     return sorted(found, key=lambda one: (-one.price, one.nodes))
+
+
+def unoffered(nodes: Iterable[Node], billing: Mapping[str, float]) -> list[str]:
+    """The prices of models that none of the nodes has, and of other types that none offers; none without nodes.
+
+    >>> unoffered([Node(name="n1", capacity={"vcore": 8000, "gpu:a100": 1})], {"vcore": 1.0, "gpu:a10": 2.0})
+    ['gpu:a10']
+    """
+    listed = list(nodes)
+    known = {VCORE, MEMORY, GPU}.union(*(node.capacity for node in listed))
+    known.update(kind_of(device.model) for node in listed for device in node.devices)  # also those that have failed
+    return sorted(billing.keys() - known) if listed else []
 
 
 def unpriced(nodes: Iterable[Node], billing: Mapping[str, float]) -> dict[str, str]:

@@ -89,6 +89,16 @@ def model_of(kind: str) -> str | None:
     return kind.removeprefix(_OF_MODEL) if kind.startswith(_OF_MODEL) else None
 
 
+def in_lower_case(kind: str) -> str:
+    """The type as nodes offer it: a type of devices in lower case, any other one as it is.
+
+    >>> in_lower_case("gpu:A100"), in_lower_case("FPGA")
+    ('gpu:a100', 'FPGA')
+    """
+    lower = kind.lower()
+    return lower if is_device_kind(lower) else kind
+
+
 def is_device_kind(kind: str) -> bool:
     """Whether the type is ``gpu`` or ``gpu:MODEL``."""
     return kind == GPU or kind.startswith(_OF_MODEL)

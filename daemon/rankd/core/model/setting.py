@@ -10,6 +10,8 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from rankd.core.model.device import in_lower_case, is_model, model_of
+
 Positive = Annotated[float, Meta(gt=0)]
 AtLeastOne = Annotated[int, Meta(ge=1)]
 Privacy = Literal["all", "counts", "own"]
@@ -39,7 +41,24 @@ class FairshareSettings(_Setting, frozen=True, kw_only=True):
     """Seconds after which usage counts half (7 days). `"none"`: usage never fades."""
     billing: dict[str, float] = msgspec.field(default_factory=lambda: {"vcore": 1.0, "gpu": 16.0})
     """A table: the cost of one unit of a resource for one second. `vcore` is per core, memory per byte, `gpu` per
-    device. `"gpu:MODEL"` is the cost of one model. Types that the table leaves out cost nothing."""
+    device. `"gpu:MODEL"` is the cost of one model, in capital or small letters. Types that the table leaves out cost
+    nothing."""
+
+    def __post_init__(self) -> None:
+        """Write models as nodes offer them.
+
+        Raises:
+            ValueError: two names mean the same model, or one can't be the name of a model.
+        """
+        prices: dict[str, float] = {}
+        for name, price in self.billing.items():
+            kind = in_lower_case(name)
+            if kind in prices:
+                raise ValueError(f"billing: '{name}' is there twice, since capital letters don't count; remove one")
+            if (model := model_of(kind)) is not None and not is_model(model):
+                raise ValueError(f"billing: '{name}' names no model; write gpu:MODEL, such as gpu:a100")
+            prices[kind] = price
+        msgspec.structs.force_setattr(self, "billing", prices)
 
 
 class PluginSettings(_Setting, frozen=True, kw_only=True):

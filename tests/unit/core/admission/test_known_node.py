@@ -9,6 +9,12 @@ from rankd.core.model.device import Device
 OFFER = {"vcore": 128, "memory": "512Gi", "gpu": 4}
 
 
+def test_models_of_an_entry_may_have_capital_letters():
+    known = KnownNodes({"n1": {"vcore": 4, "GPU:A100": 1}})
+    bounded = known.bounded("n1", {"vcore": 4}, [Device(model="a100", id=f"g{n}", index=n) for n in range(2)])
+    assert [device.id for device in bounded.devices] == ["g0"]
+
+
 def test_without_a_table_every_node_counts_as_it_offers():
     assert KnownNodes({}).bounded("any", OFFER) == Bounded(OFFER)
 
