@@ -15,7 +15,7 @@ from rankd.store.look.job_list import MANY, jobs
 from rankd.store.record import job_range
 from rankd.store.record.job_action import act, select_ids
 from rankd.store.record.job_name import Target, targets_of
-from rankd.store.record.job_range import active_in, nothing_in
+from rankd.store.record.job_range import active_in, nothing_in, unknown
 from rankd.wire.message import AccountingFilter, EventsRequest, JobFilter, JobList
 
 HUGE = "1-4000000000"
@@ -121,3 +121,9 @@ async def test_a_range_of_too_many_jobs_needs_a_filter(two, monkeypatch):
     with pytest.raises(Refused, match="more than 2 jobs in 1-4000000000 have not ended") as caught:
         await two.read(active_in, range(1, 4_000_000_001), None)
     assert caught.value.code == "too_many"
+
+
+async def test_a_number_in_a_filter_that_is_no_job_of_these_users_is_a_failure(two):
+    assert [one.message for one in await two.read(unknown, [1, 6, 900], None)] == ["there is no job 900"]
+    found = await two.read(by_record, JobFilter(ids=[1, 6, 4], users=["alice"]))
+    assert [one.message for one in found.failed] == ["there is no job 6 of alice"]

@@ -48,7 +48,7 @@ async def test_a_change_of_a_range_never_means_a_task_by_its_record(stage):
     reply = (await stage.do("job.cancel", {"id": "4-900"})).body
     assert reply == {"done": [6], "failed": []}, "ids that do not exist, and bob's job, are passed over"
     reply = (await stage.do("job.cancel", {"filter": {"ids": ["1-4000000000"]}})).body
-    assert reply == {"done": [1, 2, 3, 4], "failed": []}
+    assert reply == {"done": [1, 2, 3, 4], "failed": [], "names": ["1", "2_[2-4]", "2_0", "2_1"], "jobs": 6}
     assert stage.states()[5] == "pending"
 
 
@@ -60,6 +60,22 @@ async def test_the_client_takes_ranges_and_ids_of_records(broker):
         assert (await rankd.release(4)).done == [4]
         shown = await rankd.show(4)
         assert (shown.array_job, shown.array_task) == (2, 1)
+
+
+@pytest.mark.usefixtures("stage")
+async def test_a_dry_run_names_what_would_be_changed(broker, capsys):
+    status, out, err = await command(broker, capsys, "cancel", "--dry-run", "1-900")
+    assert (status, out, err) == (0, "7 jobs would be cancelled: 1, 2_[2-4], 2_0, 2_1, 6\n", "")
+    _, out, _ = await command(broker, capsys, "release", "--dry-run", "4", "2_[3-4]")
+    assert out == "3 jobs would be released: 2_1, 2_3, 2_4\n"
+    _, out, _ = await command(broker, capsys, "update", "--comment", "x", "--dry-run", "2_3", "2")
+    assert out == "6 jobs would be changed: 2_[2-4], 2_0, 2_1, 2_3\n"
+    status, out, err = await command(broker, capsys, "update", "--array-limit", "2", "2_3", "6")
+    assert (status, out) == (1, "")
+    assert "job 2_3 is not an array" in err, "a task without a record has its own name"
+    status, out, err = await command(broker, capsys, "cancel", "--me", "900", "3-4")
+    assert (status, out) == (1, "")
+    assert err == "rankd: there is no job 900 of alice\nrankd: there is no job of alice in 3-4\n"
 
 
 async def test_a_retry_of_a_range_is_one_of_each_job_and_array(stage, broker, capsys):

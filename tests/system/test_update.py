@@ -27,11 +27,12 @@ def test_jobs_are_changed_by_number_and_by_filter_and_what_fails_is_named(machin
     assert record(machine, first) | {"begin_at": None} == {
         "queue": "root.batch", "qos": "normal", "urgency": 16, "time_limit_s": 7200.0, "nodes": 1, "begin_at": None,
     }  # fmt: skip
-    said = machine.rankd_fails("update", *ALICE, f"{first}-{theirs}", "--urgency", "3")
+    assert machine.rankd("update", *ALICE, f"{first}-{theirs}", "--urgency", "4") == "", "a range means one's own jobs"
+    said = machine.rankd_fails("update", *ALICE, f"{first},{second},{theirs}", "--urgency", "3")
     assert said == f"rankd: job {theirs} belongs to 'bob'; only its owner or an administrator may do that\n"
     assert [record(machine, job)["urgency"] for job in (first, second, theirs)] == [3, 3, 16]
     chosen = ("update", *ALICE, "--me", "-w", "queue=root.default", "--qos", "low")
-    assert machine.rankd(*chosen, "--dry-run") == "1 jobs would be changed\n"
+    assert machine.rankd(*chosen, "--dry-run") == f"1 job would be changed: {second}\n"
     assert record(machine, second)["qos"] == "normal"
     assert machine.rankd(*chosen, "-v") == f"{second}\n"
     assert [record(machine, job)["qos"] for job in (first, second, theirs)] == ["normal", "low", "normal"]

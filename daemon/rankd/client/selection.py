@@ -17,17 +17,24 @@ ANSWER_TIMEOUT_S = 30.0
 
 
 class Outcome:
-    """The outcome so far. ``untold`` counts failures of which the answers have only the number."""
+    """The outcome so far. ``untold`` counts failures of which the answers have only the number.
+
+    ``names``: of what was changed, as people name it. ``n_jobs``: how many jobs and tasks that is.
+    """
 
     def __init__(self) -> None:
         self.done: list[int] = []
         self.failed: list[Failed] = []
         self.untold = 0
         self.warning: str | None = None
+        self.names: list[str] = []
+        self.n_jobs = 0
 
     def take(self, reply: SelectionReply) -> None:
         """Add another answer."""
         self.done += reply.done
+        self.names += map(str, reply.done) if reply.names is None else reply.names
+        self.n_jobs += (reply.done_count or len(reply.done)) if reply.jobs is None else reply.jobs
         self.failed += reply.failed
         self.warning = self.warning or reply.warning
         self.untold += (reply.failed_count or len(reply.failed)) - len(reply.failed)
@@ -39,8 +46,14 @@ class Outcome:
 
     def reply(self) -> SelectionReply:
         """All answers as one."""
-        count = self.n_failed if self.untold else None
-        return SelectionReply(done=self.done, failed=self.failed, failed_count=count, warning=self.warning)
+        return SelectionReply(
+            done=self.done,
+            failed=self.failed,
+            failed_count=self.n_failed if self.untold else None,
+            names=None if self.names == list(map(str, self.done)) else self.names,
+            jobs=None if self.n_jobs == len(self.done) else self.n_jobs,
+            warning=self.warning,
+        )
 
 
 def change(verb: str, selection: JobSelection, outcome: Outcome, effort: Effort) -> Plan[None]:

@@ -69,6 +69,8 @@ class Failed(msgspec.Struct, frozen=True, kw_only=True):
 class SelectionReply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The jobs that were or would be changed, and those that were not, with the reason.
 
+    ``names``: those of ``done``, in its order, if there are tasks or arrays among them: ``17_3``, or ``17_[4-99]`` for
+    the tasks that are pending in an array's record. ``jobs``: the number of jobs and tasks, if it is another one.
     ``done_count`` and ``failed_count``: the total numbers, if the lists only have the first ones. ``last``: if the
     filter's limit was reached, the last job that was examined; ask again with ``after`` set to it. ``warning``: about
     the first job whose update has another effect than it seems, such as that no node could run it.
@@ -80,3 +82,5 @@ class SelectionReply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     failed_count: int | None = None
     last: int | None = None
     warning: str | None = None
+    names: list[str] | None = None
+    jobs: int | None = None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 import uuid
 from typing import TYPE_CHECKING
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 from rankd.cli.common.option import add_asker, add_command, add_place, job_names
 from rankd.cli.common.output import telling
 from rankd.cli.common.screen import print_line
+from rankd.cli.jobs.selection import named
 from rankd.core.errors import Refused
 
 if TYPE_CHECKING:
@@ -117,8 +117,7 @@ def _retry_all(
         except Refused as error:
             if error.code == "nothing_to_retry" and one.id in passed_over:
                 continue
-            is_named = re.search(rf"\b{re.escape(str(one.id))}\b", error.message)
-            print_line(f"rankd: {error.message if is_named else f'job {one.id}: {error.message}'}", error=True)
+            print_line(f"rankd: {named(one.id, error.message)}", error=True)
             failures += 1
             continue
         _report(answers[-1], arguments)

@@ -5,6 +5,7 @@ Many jobs are changed in parts, so that each answer comes soon and fits into a m
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from rankd.cli.common.output import telling
@@ -17,10 +18,15 @@ if TYPE_CHECKING:
     import argparse
 
 
+MOST_LISTED = 10
+"""Jobs that the line of a dry run names."""
+_DONE = {"job.cancel": "cancelled", "job.hold": "held", "job.release": "released"}
+
+
 def add_report(parser: argparse.ArgumentParser) -> None:
     """Options for the report. With ``-v`` (of ``add_place``), it also lists the changed jobs."""
     parser.add_argument(
-        "--dry-run", action="store_true", help="print how many jobs would be changed, and change nothing"
+        "--dry-run", action="store_true", help="print which jobs would be changed and how many, and change nothing"
     )
     parser.add_argument("--json", action="store_true", help="print the answer as JSON")
 
@@ -36,38 +42,49 @@ def act(arguments: argparse.Namespace, verb: str, selection: JobSelection) -> in
         _ask(arguments, verb, selection, outcome)
     except RankdError:
         if outcome.done or outcome.failed:
-            _report(arguments, outcome)
-            print_line(f"rankd: {len(outcome.done)} jobs were changed, then:", error=True)
+            _report(arguments, verb, outcome)
+            print_line(f"rankd: {outcome.n_jobs} jobs were changed, then:", error=True)
         raise
-    return _report(arguments, outcome)
+    return _report(arguments, verb, outcome)
 
 
-def _report(arguments: argparse.Namespace, outcome: Outcome) -> int:
+def _report(arguments: argparse.Namespace, verb: str, outcome: Outcome) -> int:
     """Print the outcome. Failures go to standard error, one line per job; with a failure, the status is 1."""
-    with telling("" if arguments.dry_run else f"jobs that were changed: {len(outcome.done)}"):
-        _print(arguments, outcome)
+    with telling("" if arguments.dry_run else f"jobs that were changed: {outcome.n_jobs}"):
+        _print(arguments, verb, outcome)
     return 1 if outcome.n_failed else 0
 
 
-def _print(arguments: argparse.Namespace, outcome: Outcome) -> None:
+def _print(arguments: argparse.Namespace, verb: str, outcome: Outcome) -> None:
     if arguments.json:
         from rankd.cli.common.table import print_json
 
         print_json(outcome.reply())
     elif arguments.verbose:
-        for job in outcome.done:
-            print(job)
+        for name in outcome.names:
+            print_line(name)
     elif arguments.dry_run:
-        but = f", {outcome.n_failed} could not" if outcome.n_failed else ""
-        print_line(f"{len(outcome.done)} jobs would be changed{but}")
+        print_line(_would(verb, outcome))
     if outcome.warning is not None:
         print_line(f"rankd: {outcome.warning}", error=True)
     for failed in outcome.failed:
-        is_named = failed.message.startswith("job ") or f"job {failed.id}" in failed.message
-        message = failed.message if is_named else f"job {failed.id}: {failed.message}"
-        print_line(f"rankd: {message}", error=True)
+        print_line(f"rankd: {named(failed.id, failed.message)}", error=True)
     if outcome.untold:
         print_line(f"rankd: and {outcome.untold} more", error=True)
+
+
+def _would(verb: str, outcome: Outcome) -> str:
+    """``98 jobs would be cancelled: 12, 17_2, 17_[4-99]``."""
+    but = f", {outcome.n_failed} could not" if outcome.n_failed else ""
+    number = "1 job" if outcome.n_jobs == 1 else f"{outcome.n_jobs} jobs"
+    shown = ", ".join(outcome.names[:MOST_LISTED])
+    more = ", … (-v lists all)" if len(outcome.names) > MOST_LISTED else ""
+    return f"{number} would be {_DONE.get(verb, 'changed')}{but}{': ' if shown else ''}{shown}{more}"
+
+
+def named(job: int | str, message: str) -> str:
+    """A message about a job, with the name of the job if it lacks that."""
+    return message if re.search(rf"(?<!\w){re.escape(str(job))}(?!\w)", message) else f"job {job}: {message}"
 
 
 def _ask(arguments: argparse.Namespace, verb: str, selection: JobSelection, outcome: Outcome) -> None:

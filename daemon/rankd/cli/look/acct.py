@@ -14,10 +14,10 @@ from rankd.cli.common.layout import Field, column_of
 from rankd.cli.common.option import add_asker, add_command, add_output, add_place, job_names, names
 from rankd.cli.common.record_source import open_source
 from rankd.cli.common.table import Column, print_json, print_table, separated
-from rankd.cli.look.queue import add_filters, add_limit, job_filter, shown_list, shown_nodes
+from rankd.cli.look.queue import add_filters, add_limit, job_filter, shown_nodes
 from rankd.client.instant import parse_time
 from rankd.core.errors import Refused
-from rankd.core.model.array import shown_name
+from rankd.core.model.array import shown_list, shown_name
 from rankd.core.model.nodelist import fold
 from rankd.wire.message import AccountingFilter
 
@@ -46,9 +46,7 @@ def add_parser(subparsers: Subparsers) -> None:
         "job", type=job_names, nargs="*", metavar="JOB", help="job ids, as for -j: 17, 17-20; tasks: 17_3, 17_[1-5,9]"
     )
     add_filters(parser)
-    parser.add_argument(
-        "-s", "--state", dest="states", type=names, metavar="STATES", help="the same as -t, as in sacct"
-    )
+    parser.add_argument("-s", dest="states", type=names, metavar="STATES", help="the same as -t, as in sacct")
     parser.add_argument(
         "-S",
         "--starttime",

@@ -14,7 +14,7 @@ from rankd.cli.common.option import add_asker, add_command, add_output, add_plac
 from rankd.cli.common.record_source import Source, open_source
 from rankd.cli.common.table import print_json, print_table
 from rankd.core.errors import Refused
-from rankd.core.model.array import shown_name
+from rankd.core.model.array import shown_list, shown_name
 from rankd.core.model.index_set import each, read, take, written
 from rankd.core.model.nodelist import fold, unfold
 from rankd.store.engine.reading import Row
@@ -39,8 +39,6 @@ SHORT_STATES = {
 }
 RUNNING = ("allocated", "running")
 MOST_TASKS = 10_000
-LONGEST_LIST = 64
-"""Characters of a list of indices in the column JOBID, as in Slurm."""
 _OTHER_WORDS = {
     "configuring": "allocated",
     "canceled": "cancelled",
@@ -99,7 +97,12 @@ def add_filters(parser: argparse.ArgumentParser) -> None:
     group.add_argument("-q", "--queue", type=names, metavar="QUEUES", help="only jobs in these queues")
     group.add_argument("-p", "--partition", type=names, metavar="PARTITIONS", help="only jobs in these partitions")
     group.add_argument(
-        "-t", "--states", type=names, metavar="STATES", help="only jobs in these states: PD, running, … or all"
+        "-t",
+        "--states",
+        "--state",
+        type=names,
+        metavar="STATES",
+        help="only jobs in these states: PD, running, … or all",
     )
     group.add_argument("-n", "--name", type=names, metavar="NAMES", help="only jobs with these names")
     group.add_argument("--qos", type=names, metavar="QOS", help="only jobs with these QoS")
@@ -215,13 +218,6 @@ def _name(row: Row) -> str:
     """``17``; ``17_3`` for a task; ``17_[4-99%4]`` for the tasks of an array that have not started."""
     listed = shown_list(row.get("array"))
     return shown_name(row["id"], row.get("array_job"), row.get("array_task"), listed, row.get("array_limit"))
-
-
-def shown_list(indices: str | None) -> str | None:
-    """A list of indices, shortened to :data:`LONGEST_LIST` characters."""
-    if indices is None or len(indices) <= LONGEST_LIST:
-        return indices
-    return f"{indices[:LONGEST_LIST].rpartition(',')[0]},..."
 
 
 def _waiting_for(row: Row) -> str:

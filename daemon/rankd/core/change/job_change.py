@@ -17,7 +17,10 @@ Value = str | int | float | bool | None
 
 
 class JobState(msgspec.Struct, frozen=True, kw_only=True):
-    """The values of a job that a decision needs. ``array_job`` and ``array_task``: its array and its index."""
+    """The values of a job that a decision needs. ``array_job`` and ``array_task``: its array and its index.
+
+    ``array``: of an array, the indices that are pending in its record.
+    """
 
     user: str
     state: State
@@ -32,6 +35,7 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
     cancelled_via: str | None = None
     array_job: int | None = None
     array_task: int | None = None
+    array: str | None = None
 
     def name(self, job: int) -> str:
         """How people name the job with this id: ``17``, or ``17_3`` for a task of array 17."""

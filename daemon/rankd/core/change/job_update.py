@@ -77,6 +77,7 @@ class StoredJob(NamedTuple):
     """The record of a job to change. ``array``: the indices that are pending in it, if it is an array.
 
     ``array_job`` and ``task``: of a task, its array and its index. ``by_index``: of an array that waits by index.
+    ``alone``: the index of a task without a record, if this is the record of its array.
     """
 
     revision: int
@@ -93,9 +94,12 @@ class StoredJob(NamedTuple):
     array_job: int | None = None
     task: int | None = None
     by_index: ByIndex | None = None
+    alone: int | None = None
 
     def name(self, job: int) -> str:
         """How people name the job with this id: ``17``, or ``17_3`` for a task of array 17."""
+        if self.alone is not None:
+            return f"{job}_{self.alone}"
         return shown_name(job, self.array_job, self.task, None, None)
 
 

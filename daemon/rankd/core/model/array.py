@@ -13,6 +13,9 @@ from rankd.core.model.quantity import LARGEST
 
 _NAME = re.compile(r"(?P<job>[0-9]{1,19})(?:_(?:(?P<task>[0-9]+)|\[(?P<list>[^\]]*)\]))?", re.ASCII)
 
+LONGEST_LIST = 64
+"""Characters of a list of indices that people see, as in Slurm."""
+
 
 class ArraySpan(NamedTuple):
     """What a task learns about its array: the number of all tasks, the first and the last index, and the step."""
@@ -109,3 +112,10 @@ def shown_name(job: int, array_job: int | None, task: int | None, array: str | N
     if array is None:
         return str(job)
     return f"{job}_[{array}]" if limit is None else f"{job}_[{array}%{limit}]"
+
+
+def shown_list(indices: str | None) -> str | None:
+    """A list of indices, shortened to :data:`LONGEST_LIST` characters."""
+    if indices is None or len(indices) <= LONGEST_LIST:
+        return indices
+    return f"{indices[:LONGEST_LIST].rpartition(',')[0]},..."

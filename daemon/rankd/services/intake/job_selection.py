@@ -11,11 +11,12 @@ from rankd.core.admission.permission import ThingsOf, check
 from rankd.core.admission.privacy import sees_all
 from rankd.core.admission.submitter import Submitter
 from rankd.core.errors import Refused
+from rankd.core.model.array import by_kind
 from rankd.core.model.id_range import apart, written_range
 from rankd.store.engine.connection import Connection
 from rankd.store.record.job_action import closed_jobs, select_ids
 from rankd.store.record.job_name import Target, jobs_in, targets_of
-from rankd.store.record.job_range import nothing_in
+from rankd.store.record.job_range import nothing_in, unknown
 from rankd.wire.codec import decode_strict
 from rankd.wire.job_selection import JobName
 from rankd.wire.message import Failed, JobFilter, JobSelection, SelectionReply
@@ -25,6 +26,9 @@ Selection = TypeVar("Selection", bound=JobSelection)
 MOST_DONE = 50_000
 MOST_FAILED_BYTES = 512 * 2**10
 """Bytes of failures in a reply, besides :data:`MOST_DONE` ids: NATS servers accept messages of 1 MB."""
+
+MOST_NAMES_BYTES = 128 * 2**10
+"""Bytes of the names of jobs in a reply. They leave less room for failures."""
 
 
 class By(NamedTuple):
@@ -131,21 +135,54 @@ def by_record(connection: Connection, chosen: JobFilter, closed: Collection[int]
     whole = msgspec.structs.replace(chosen, id=None, ids=[*ids, *map(written_range, named.ranges)])
     if chosen.after is not None:  # the page before has reported them
         return ByRecord(whole, [])
+    missing = unknown(connection, by_kind(named.names)[0], chosen.users)
     empty = [nothing_in(connection, one, chosen.users) for one in named.ranges]
-    return ByRecord(whole, [*targets.failed, *(failure for failure in empty if failure is not None)])
+    return ByRecord(whole, [*targets.failed, *missing, *(failure for failure in empty if failure is not None)])
 
 
-def fitting_reply(done: list[int], failed: list[Failed], last: int | None, warning: str | None) -> SelectionReply:
-    """A reply that fits into a message: the first jobs, and the number of all if there are more."""
-    size, shown = 0, 0
-    while shown < len(failed) and size < MOST_FAILED_BYTES:
-        size += len(failed[shown].message.encode()) + 100
-        shown += 1
-    return SelectionReply(
-        done=done[:MOST_DONE],
-        failed=failed[:shown],
-        done_count=len(done) if len(done) > MOST_DONE else None,
-        failed_count=len(failed) if shown < len(failed) else None,
-        last=last,
-        warning=warning,
-    )
+class Total:
+    """The answers about all parts of a request. ``failed``: the failures before the first part."""
+
+    def __init__(self, failed: list[Failed]) -> None:
+        self.done: list[int] = []
+        self.failed = failed
+        self._names: list[str] = []
+        self._jobs = 0
+        self._warning: str | None = None
+
+    def take(self, reply: SelectionReply) -> None:
+        """Add the answer about a part."""
+        self.done += reply.done
+        self.failed += reply.failed
+        self._names += map(str, reply.done) if reply.names is None else reply.names
+        self._jobs += len(reply.done) if reply.jobs is None else reply.jobs
+        self._warning = self._warning or reply.warning
+
+    def fitting_reply(self, last: int | None) -> SelectionReply:
+        """A reply that fits into a message: the first jobs, and the number of all if there are more."""
+        names, size = self._first_names(), 0
+        room = MOST_FAILED_BYTES - sum(len(name) + 3 for name in names or ())
+        shown = 0
+        while shown < len(self.failed) and size < room:
+            size += len(self.failed[shown].message.encode()) + 100
+            shown += 1
+        return SelectionReply(
+            done=self.done[:MOST_DONE],
+            failed=self.failed[:shown],
+            done_count=len(self.done) if len(self.done) > MOST_DONE else None,
+            failed_count=len(self.failed) if shown < len(self.failed) else None,
+            last=last,
+            names=names,
+            jobs=None if self._jobs == len(self.done) else self._jobs,
+            warning=self._warning,
+        )
+
+    def _first_names(self) -> list[str] | None:
+        """The names of the first jobs that are done; None if all of them are ids."""
+        if self._names == list(map(str, self.done)):
+            return None
+        size, shown = 0, 0
+        while shown < min(len(self._names), MOST_DONE) and size < MOST_NAMES_BYTES:
+            size += len(self._names[shown]) + 3
+            shown += 1
+        return self._names[:shown]

@@ -28,10 +28,10 @@ from rankd.services.intake.host_groups import HostGroupsOfUsers
 from rankd.services.intake.job_selection import (
     STATUS,
     By,
+    Total,
     by_record,
     chosen_filter,
     closed_to,
-    fitting_reply,
     is_single,
     names_of,
     read_selection,
@@ -56,7 +56,7 @@ from rankd.store.record.job_name import (
     weight_of,
     without_records,
 )
-from rankd.store.record.job_update import Judgement, judge, judge_again, write_update
+from rankd.store.record.job_update import Judgement, judge, judge_again, reply_of, write_update
 from rankd.wire.job_update import JobUpdate
 from rankd.wire.message import Failed, JobCancel, JobFilter, JobSelection, SelectionReply
 
@@ -153,8 +153,8 @@ class JobVerbs:
             judgement = await self._database.read_in_thread(judged)
             warning = warning_of(judgement.verdicts, self._admitting.nodes.offered.doubt)
             if update.dry_run:
-                jobs = [verdict.job for verdict in judgement.verdicts]
-                return SelectionReply(done=jobs, failed=judgement.failed, warning=warning)
+                reply = reply_of(judgement.verdicts, judgement.failed)
+                return msgspec.structs.replace(reply, warning=warning)
             judgement = await self._not_too_different(judgement)
 
             def write(connection: Connection) -> SelectionReply:
@@ -261,7 +261,7 @@ class JobVerbs:
         """Change all selected jobs. If the request names a single job and it can't be changed, raise that error."""
         (targets, failed), last = await self._select(selection, chosen, by)
         targets = await self._with_descendants(selection, targets, by)
-        done, warning = list[int](), None
+        total = Total(failed)
         loop = asyncio.get_running_loop()
         for start in range(0, len(targets), AT_ONCE):
             began = loop.time()
@@ -270,18 +270,17 @@ class JobVerbs:
                     raise Unavailable("stopping", "the service is stopping")
                 reply = await do(targets[start : start + AT_ONCE])
             except RankdError as error:
-                if not done:
+                if not total.done:
                     raise
-                message = f"{error.message}; {len(done)} jobs were changed before, ask again for the rest"
+                message = f"{error.message}; {len(total.done)} jobs were changed before, ask again for the rest"
                 raise Unavailable(error.code, message) from error
-            done += reply.done
-            failed += reply.failed
-            warning = warning or reply.warning
+            total.take(reply)
             if start + AT_ONCE < len(targets):
                 await self._rests.rest(by.asker.user, loop.time() - began)
-        if is_single(selection) and failed:
-            raise Refused(failed[0].code, failed[0].message, "id", STATUS.get(failed[0].code, 400))
-        return fitting_reply(done, failed, last, warning)
+        if is_single(selection) and total.failed:
+            first = total.failed[0]
+            raise Refused(first.code, first.message, "id", STATUS.get(first.code, 400))
+        return total.fitting_reply(last)
 
     async def _select(self, selection: JobSelection, chosen: JobFilter | None, by: By) -> tuple[Targets, int | None]:
         """The selected jobs, each once, and the last one if the filter's limit was reached."""
@@ -379,6 +378,7 @@ def _without(judgement: Judgement, refused: Mapping[int, AboveLimit]) -> Judgeme
     """The judgement with these jobs as failed; their errors by id."""
     if not refused:
         return judgement
-    failed = [Failed(id=job, code=error.code, message=error.message) for job, error in refused.items()]
+    names = {verdict.job: verdict.stored.name(verdict.job) for verdict in judgement.verdicts}
+    failed = [Failed(id=names[job], code=error.code, message=error.message) for job, error in refused.items()]
     kept = [verdict for verdict in judgement.verdicts if verdict.job not in refused]
     return Judgement(kept, judgement.failed + failed)

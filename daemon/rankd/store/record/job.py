@@ -65,6 +65,7 @@ _STATES = select(
     _OF.cancelled_via,
     _OF.array_job,
     _OF.array_task,
+    _OF.array,
 ).join_from(_WANTED, jobs, _OF.id == _WANTED.c.value)
 
 
@@ -365,6 +366,7 @@ def read_states(connection: Connection, jobs: Sequence[int]) -> dict[int, JobSta
             cancelled_via=via,
             array_job=task_of[0],
             array_task=task_of[1],
+            array=task_of[2],
         )
         for id_, user, state, held, held_by, blocked, urgency, allocation, requeue, requeues, by, via, *task_of in rows
     }

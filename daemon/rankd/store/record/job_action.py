@@ -16,7 +16,9 @@ from rankd.core.admission.submitter import Submitter
 from rankd.core.change.job_action import ACTIONS, PASSED_OVER, Decide, Decision, permitted
 from rankd.core.change.job_change import VIA, Change, EndRequest, JobState
 from rankd.core.errors import Refused
+from rankd.core.model.array import shown_list, shown_name
 from rankd.core.model.id_range import apart, bounds
+from rankd.core.model.index_set import count, read
 from rankd.core.model.job import Event
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.listed import values_of
@@ -112,7 +114,7 @@ def act(
     targets = as_targets(wanted)
     states = read_states(connection, records(targets))
     found_in = _foreign_queues(connection, states, asker)
-    outcome = _Outcome([], [], [], [])
+    outcome = _Outcome([], [], [], [], [], [])
     allowed: list[Target] = []
     for target in targets:
         try:
@@ -124,13 +126,13 @@ def act(
                 outcome.failed.append(Failed(id=target.name, code=error.code, message=error.message))
             continue
         if target.task is None or dry_run:
-            outcome.take(target.job, decision, asker)
+            outcome.take(target.job, decision, asker, state)
         else:
             allowed.append(target)
     if not dry_run:
         _act_on_tasks(connection, allowed, asker, now, decide, outcome)
         _write(connection, outcome, asker, now)
-    return SelectionReply(done=outcome.done, failed=outcome.failed)
+    return SelectionReply(done=outcome.done, failed=outcome.failed, names=outcome.names, jobs=sum(outcome.jobs))
 
 
 def closed_jobs(connection: Connection, jobs: Iterable[int], asker: Submitter, action: str) -> set[int]:
@@ -148,20 +150,24 @@ def _state_of(target: Target, states: Mapping[int, JobState]) -> JobState | None
     state = states.get(target.job)
     if state is None or target.task is None:
         return state
-    return msgspec.structs.replace(state, array_job=target.job, array_task=target.task)
+    return msgspec.structs.replace(state, array_job=target.job, array_task=target.task, array=None)
 
 
 class _Outcome(NamedTuple):
-    """What was decided."""
+    """What was decided. ``names`` and ``jobs``: the name of each that is done, and how many jobs and tasks it is."""
 
     changes: list[Change]
     ends: list[EndRequest]
     done: list[int]
     failed: list[Failed]
+    names: list[str]
+    jobs: list[int]
 
-    def take(self, job: int, decision: Decision, asker: Submitter) -> None:
-        """Add the decision about a job."""
+    def take(self, job: int, decision: Decision, asker: Submitter, state: JobState) -> None:
+        """Add the decision about a job that was in this state."""
         self.done.append(job)
+        self.names.append(shown_name(job, state.array_job, state.array_task, shown_list(state.array), None))
+        self.jobs.append(1 if state.array is None else count(read(state.array)))
         if isinstance(decision, EndRequest):
             self.ends.append(decision)
         else:
@@ -176,9 +182,9 @@ def _act_on_tasks(
     states = read_states(connection, ids)
     for job in ids:
         try:
-            outcome.take(job, decide(job, states[job], asker, now), asker)
+            outcome.take(job, decide(job, states[job], asker, now), asker, states[job])
         except Refused as error:
-            outcome.failed.append(Failed(id=job, code=error.code, message=error.message))
+            outcome.failed.append(Failed(id=states[job].name(job), code=error.code, message=error.message))
 
 
 def split_targets(connection: Connection, targets: Sequence[Target], actor: str, now: float) -> list[int]:

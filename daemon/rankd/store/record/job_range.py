@@ -1,5 +1,7 @@
 """What ranges of ids mean for requests that change jobs: the jobs and arrays in them, never tasks by their records.
 
+Also the names in a filter that mean nothing.
+
 A range selects like a filter: jobs that have ended are passed over, and those of users whose jobs the asker may not
 change. A range that selects no job at all is a failure.
 
@@ -41,6 +43,7 @@ IN_RANGES = (
 _IN_RANGE = select(jobs.c.id).where(
     jobs.c.array_job.is_(None), jobs.c.id.between(bindparam("first"), bindparam("last"))
 )
+_THESE = select(jobs.c.id).where(jobs.c.id.in_(values_of("ids")))
 _OF_USERS = jobs.c.user.in_(values_of("users", TEXTS))
 
 
@@ -74,6 +77,16 @@ def nothing_in(connection: Connection, ids: range, users: Sequence[str] | None) 
         return Failed(id=name, code="already_ended", message=message)
     own = "" if users is None else f" of {', '.join(users)}"
     return Failed(id=name, code="unknown_job", message=f"there is no job{own} in {name}")
+
+
+def unknown(connection: Connection, ids: Sequence[int], users: Sequence[str] | None) -> list[Failed]:
+    """A failure for each of these jobs that does not exist, or is not one of these users'."""
+    query = _THESE if users is None else _THESE.where(_OF_USERS)
+    found = set(connection.execute(query, {"ids": ids, **({} if users is None else {"users": users})}).scalars())
+    own = "" if users is None else f" of {', '.join(users)}"
+    return [
+        Failed(id=job, code="unknown_job", message=f"there is no job {job}{own}") for job in ids if job not in found
+    ]
 
 
 def _values(ids: range, users: Sequence[str] | None) -> dict[str, object]:

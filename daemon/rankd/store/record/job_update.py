@@ -10,7 +10,7 @@ Uses SQLAlchemy Core, although an administrator may change a million jobs: readi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -24,6 +24,8 @@ from rankd.core.change.job_action import PASSED_OVER
 from rankd.core.change.job_change import VIA, Change
 from rankd.core.change.job_update import CONDITION_FIELDS, AwaitedJobs, StoredJob, Task, Verdict, decide_update
 from rankd.core.errors import Refused
+from rankd.core.model.array import shown_list
+from rankd.core.model.index_set import count, read
 from rankd.core.model.job import BY_INDEX, Event, JobRequest, State
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.listed import listed, number_of
@@ -99,33 +101,56 @@ def judge(connection: Connection, wanted: Iterable[Target | int], task: Task) ->
     failed: list[Failed] = []
     for target in targets:
         try:
-            verdicts.append(decide_update(target.job, stored.get(target.job), given, task, awaited))
+            verdicts.append(decide_update(target.job, _of_target(target, stored), given, task, awaited))
         except Refused as error:
             if not (target.of_whole and error.code in PASSED_OVER):
                 failed.append(Failed(id=target.name, code=error.code, message=error.message))
     return Judgement(verdicts, failed)
 
 
+def _of_target(target: Target, stored: Mapping[int, StoredJob]) -> StoredJob | None:
+    """The record; for a task without one, that of its array."""
+    record = stored.get(target.job)
+    return record if record is None or target.task is None else record._replace(alone=target.task)
+
+
+def names_of(verdicts: Iterable[Verdict]) -> tuple[list[str], int]:
+    """How people name the jobs of these verdicts, and how many jobs and tasks they are."""
+    names, number = list[str](), 0
+    for verdict in verdicts:
+        stored = verdict.stored
+        rest = None if stored.alone is not None else stored.array
+        names.append(stored.name(verdict.job) + ("" if rest is None else f"_[{shown_list(rest)}]"))
+        number += 1 if rest is None else count(read(rest))
+    return names, number
+
+
 def write_update(connection: Connection, judgement: Judgement, task: Task, catalog: Catalog) -> SelectionReply:
     """Store the decisions."""
     ids = Ids(connection, catalog, task.now)
     changes: list[Change] = []
-    done: list[int] = []
+    done: list[Verdict] = []
     failed = list(judgement.failed)
     for verdict in judgement.verdicts:
         try:
             if verdict.changes:
                 changes.append(_change(verdict, task, ids))
-            done.append(verdict.job)
+            done.append(verdict)
         except Refused as error:
-            failed.append(Failed(id=verdict.job, code=error.code, message=error.message))
+            failed.append(Failed(id=verdict.stored.name(verdict.job), code=error.code, message=error.message))
     apply_changes(connection, changes, task.now)
     if task.update.depends_on is not msgspec.UNSET:
         waits = {change.job: task.update.depends_on for change in changes if "depends_on" in change.columns}
         replace_waits(connection, waits)
         match_again(connection, waits)
     forget_requests(connection, [change.job for change in changes if "request" in change.columns])
-    return SelectionReply(done=done, failed=failed)
+    return reply_of(done, failed)
+
+
+def reply_of(done: Sequence[Verdict], failed: list[Failed]) -> SelectionReply:
+    """The reply about these jobs, with their names."""
+    names, jobs = names_of(done)
+    return SelectionReply(done=[verdict.job for verdict in done], failed=failed, names=names, jobs=jobs)
 
 
 def judge_again(

@@ -152,6 +152,7 @@ def test_choosing_nothing_is_refused():
 
 def test_choosing_all_states_outright_is_a_filter():
     assert chosen("-t all").filter == JobFilter(limit=2**31 - 1)
+    assert chosen("--state PD --dry-run") == chosen("-t PD --dry-run")
 
 
 def test_who_asks_stands_in_the_subject(monkeypatch):

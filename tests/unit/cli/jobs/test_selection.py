@@ -50,11 +50,29 @@ def test_failures_are_named_and_counted(answered, capsys):
 
 @pytest.mark.parametrize(
     ("failed", "text"),
-    [([], "2 jobs would be changed\n"), ([GONE], "2 jobs would be changed, 1 could not\n")],
+    [([], "2 jobs would be cancelled: 1, 2\n"), ([GONE], "2 jobs would be cancelled, 1 could not: 1, 2\n")],
 )
 def test_a_dry_run_says_how_many(answered, capsys, failed, text):
     assert answered(SelectionReply(done=[1, 2], failed=failed), dry_run=True) == bool(failed)
     assert capsys.readouterr().out == text
+
+
+def test_a_dry_run_says_which_jobs_and_tasks(answered, capsys):
+    reply = SelectionReply(done=[12, 17, 20], failed=[], names=["12", "17_[4-99]", "17_2"], jobs=98)
+    assert answered(reply, dry_run=True) == 0
+    assert capsys.readouterr().out == "98 jobs would be cancelled: 12, 17_[4-99], 17_2\n"
+    assert answered(reply, dry_run=True, verbose=True) == 0
+    assert capsys.readouterr().out == "12\n17_[4-99]\n17_2\n"
+    assert answered(SelectionReply(done=[7], failed=[]), dry_run=True) == 0
+    assert capsys.readouterr().out == "1 job would be cancelled: 7\n"
+    assert answered(SelectionReply(done=list(range(50)), failed=[]), dry_run=True) == 0
+    assert capsys.readouterr().out == "50 jobs would be cancelled: 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, … (-v lists all)\n"
+
+
+def test_a_message_that_names_its_job_is_not_prefixed():
+    assert selection.named("3-5", "there is no job in 3-5") == "there is no job in 3-5"
+    assert selection.named("5_0", "all tasks of 5_0 have completed") == "all tasks of 5_0 have completed"
+    assert selection.named(5, "it needs 15 cores") == "job 5: it needs 15 cores"
 
 
 def test_a_request_that_fails_in_the_middle_leaves_what_was_done(answered, capsys):
