@@ -15,6 +15,7 @@ from builder import admission_tables
 from fuzz import device_target
 from fuzz.hostile import Hostile
 from nats.aio.msg import Msg
+from simulated import PART
 
 import rankd.wire.message as messages
 from rankd.bus.refusal import raise_if_refused
@@ -39,6 +40,8 @@ from rankd.core.notification.content import Content
 from rankd.core.notification.target import BadTarget, parse_target, with_domain
 from rankd.core.placement.constraint import parse_constraints
 from rankd.core.printable import printable
+from rankd.core.simulate.swf import read_swf
+from rankd.core.simulate.trace import Selection, select
 from rankd.core.slurm.conversion import SourceText, convert_slurm
 from rankd.core.slurm.writing import write_files
 from rankd.identity.credentials import parse_credentials
@@ -227,6 +230,11 @@ def all_files(hostile: Hostile) -> Mapping[str, str]:
     return files
 
 
+def read_trace(given: object) -> None:
+    text = given if isinstance(given, bytes) else str(given).encode(errors="replace")
+    select(read_swf(text.splitlines()), Selection(), 338)
+
+
 def read_slurm(given: object) -> None:
     write_files(convert_slurm([SourceText(name="dump", text=given, at=1.0)]))
 
@@ -402,6 +410,7 @@ def targets(directory: Path, loop: asyncio.AbstractEventLoop) -> dict[str, Targe
         "all files": (all_files, read_all_files, OF_FILES, 1),
         "changes of files": (all_files, partial(differences, FILES), (), 1),
         "Slurm's files": (document_of(slurm), read_slurm, OF_FILES, 20),
+        "traces": (document_of([PART.read_bytes()[-4000:]]), read_trace, (RankdError,), 10),
         "rows of adapters": (some_rows, read_rows, (RankdError, ValueError), 20),
         "texts": (texts, show, (), 60),
         "texts with a grammar": (texts, read_words, (), 60),

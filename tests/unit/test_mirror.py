@@ -127,6 +127,7 @@ WAITS = {
 """Modules that wait for a broker or a process: ``tests/integration`` has them for real."""
 
 ELSEWHERE = {
+    "cli/what_if/simulate_report.py": "tests/unit/cli/what_if/test_simulate.py",
     "core/placement/within_quota.py": "tests/properties/test_device_placement.py",
     "cli/administer/auth_check.py": "tests/system/test_auth_check.py",
     "cli/administer/auth_external.py": "tests/system/test_auth_check.py",

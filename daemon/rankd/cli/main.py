@@ -79,6 +79,7 @@ COMMANDS: dict[str, Command] = {
     "whatif": Command(
         "What if", "what_if.whatif", "what other weights, another configuration or more jobs would change"
     ),
+    "simulate": Command("What if", "what_if.simulate", "what rankd would have done with the jobs of a trace, offline"),
     "dump": Command("What if", "what_if.dump", "the live state, in the format of evaluate"),
     "class": Command(
         "Configure", "configure.class_command", "priority classes: list, show, create, update, delete, check"

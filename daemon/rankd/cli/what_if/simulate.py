@@ -1,0 +1,203 @@
+"""``rankd simulate``: what rankd would have done with the jobs of a trace, by its own decisions on a virtual clock."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rankd.cli.common.option import add_command
+from rankd.cli.what_if.trace_file import trace_lines
+from rankd.core.errors import Refused
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+    from rankd.cli.common.option import Subparsers
+    from rankd.config.configuration import Configuration
+    from rankd.core.model.node import Node
+    from rankd.core.simulate.simulator import Simulation
+    from rankd.core.simulate.site import Site
+    from rankd.core.simulate.statistic import Statistic
+    from rankd.core.simulate.trace import LeftOut, Selection, WorkJob
+
+MOST_PROCESSORS = 100_000_000
+
+
+class Simulated(NamedTuple):
+    """One simulation: its configuration's directory, the result, and how long it took."""
+
+    config: str | None
+    simulation: Simulation
+    statistic: Statistic
+    elapsed_s: float
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add the command."""
+    text = "Live through a trace of jobs on a virtual clock, by the daemon's own decisions, and print statistics."
+    parser = add_command(subparsers, "simulate", run, text)
+    parser.add_argument("trace", metavar="TRACE", help="a trace in the Standard Workload Format (.swf, .swf.gz)")
+    parser.add_argument(
+        "--config",
+        type=Path,
+        action="append",
+        metavar="DIR",
+        help="simulate with this configuration (default: rankd's defaults); give several to compare them",
+    )
+    _add_machine(parser)
+    _add_selection(parser)
+    _add_rules(parser)
+    _add_output(parser)
+
+
+def _add_machine(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("the machine").add_mutually_exclusive_group(required=True)
+    group.add_argument("--procs", type=int, metavar="N", help="one pool of N cores")
+    group.add_argument(
+        "--nodes", metavar="FILE", help='nodes with their resources, as JSON: {"n[01-16]": {"vcore": 64}}'
+    )
+
+
+def _add_selection(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("which jobs")
+    group.add_argument("--jobs", type=int, metavar="N", help="only the first N records of the file (default: all)")
+    group.add_argument(
+        "--from",
+        dest="begin_s",
+        type=float,
+        metavar="T",
+        help="only jobs submitted at T or later, in the trace's seconds",
+    )
+    group.add_argument("--until", dest="end_s", type=float, metavar="T", help="only jobs submitted before T")
+    group.add_argument(
+        "--column",
+        choices=("requested", "allocated", "max"),
+        default="max",
+        help="the processors of a job: requested, allocated, or the larger number (default: max)",
+    )
+    group.add_argument(
+        "--limit",
+        default="requested",
+        metavar="LIMIT",
+        help="time limits: requested, exact (the run time), or a factor of the requested ones (default: requested)",
+    )
+
+
+def _add_rules(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("instead of the configuration")
+    group.add_argument("--policy", choices=("multifactor", "class", "fcfs"), help="priority.policy")
+    group.add_argument("--backfill", choices=("easy", "conservative", "none", "strict"), help="scheduling.backfill")
+    group.add_argument("--backfill-order", choices=("rank", "shortest"), help="scheduling.backfill_order")
+
+
+def _add_output(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("output")
+    group.add_argument("--json", metavar="FILE", help="write the statistics as JSON; - is standard output")
+    group.add_argument("--starts", metavar="FILE", help="write each job's submission, start and end as CSV")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Simulate with each configuration, and print."""
+    from rankd.cli.what_if.simulate_report import print_report, write_json, write_starts
+
+    nodes = _nodes(arguments)
+    directories: Sequence[Path | None] = arguments.config or [None]
+    if arguments.starts is not None and len(directories) > 1:
+        raise Refused("usage", "--starts writes one simulation; give one --config", "starts")
+    sites = [(directory, _site(directory, arguments, nodes)) for directory in directories]
+    jobs, left_out = _read(arguments, sites[0][1])
+    done = [_simulate(directory, site, jobs, left_out) for directory, site in sites]
+    if arguments.starts is not None:
+        write_starts(arguments.starts, done[0])
+    if arguments.json is not None:
+        write_json(arguments.json, done)
+    if arguments.json != "-":
+        print_report(done)
+    return 0
+
+
+def _nodes(arguments: argparse.Namespace) -> Sequence[Node]:
+    from rankd.config.simulated_site import read_nodes
+    from rankd.core.simulate.site import pool
+
+    if arguments.procs is not None:
+        if not 1 <= arguments.procs <= MOST_PROCESSORS:
+            raise Refused("usage", f"--procs: {arguments.procs} is not a number from 1 to {MOST_PROCESSORS}", "procs")
+        return pool(arguments.procs)
+    try:
+        text = Path(arguments.nodes).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise Refused("usage", f"{arguments.nodes} can't be read: {error}", "nodes") from None
+    return read_nodes(text)
+
+
+def _site(directory: Path | None, arguments: argparse.Namespace, nodes: Sequence[Node]) -> Site:
+    from rankd.config.configuration import load_configuration
+    from rankd.config.simulated_site import Varied, simulated_site
+
+    configuration: Configuration | None = None if directory is None else load_configuration(directory)
+    varied = Varied(policy=arguments.policy, backfill=arguments.backfill, backfill_order=arguments.backfill_order)
+    return simulated_site(configuration, varied, nodes)
+
+
+def _read(arguments: argparse.Namespace, site: Site) -> tuple[list[WorkJob], LeftOut]:
+    from rankd.core.simulate.swf import read_swf
+    from rankd.core.simulate.trace import select
+
+    with trace_lines(arguments.trace) as lines:
+        return select(read_swf(lines), _selection(arguments), site.processors)
+
+
+def _selection(arguments: argparse.Namespace) -> Selection:
+    from rankd.core.simulate.trace import Selection
+
+    if arguments.jobs is not None and arguments.jobs < 1:
+        raise Refused("usage", f"--jobs: {arguments.jobs} is not a number of at least 1", "jobs")
+    return Selection(
+        column=arguments.column,
+        most=arguments.jobs,
+        begin_s=arguments.begin_s,
+        end_s=arguments.end_s,
+        limit=_limit(arguments.limit),
+    )
+
+
+def _limit(text: str) -> Any:  # noqa: ANN401 - a word or a number
+    if text in ("requested", "exact"):
+        return text
+    try:
+        factor = float(text)
+    except ValueError:
+        factor = 0.0
+    if not 0 < factor <= 1e6:
+        raise Refused("usage", f"--limit: '{text}' is not requested, exact, or a factor of at most a million", "limit")
+    return factor
+
+
+def _simulate(directory: Path | None, site: Site, jobs: Sequence[WorkJob], left_out: LeftOut) -> Simulated:
+    from rankd.core.simulate.simulator import Simulation
+    from rankd.core.simulate.statistic import statistic
+
+    begun = time.perf_counter()
+    simulation = Simulation(site, jobs)
+    for _ in simulation.decisions():
+        pass
+    elapsed_s = time.perf_counter() - begun
+    fcfs = _first_come(site, jobs)
+    found = statistic(
+        simulation.work, simulation.starts_s, left_out, site.processors, site.priority.fairshare, fcfs.starts_s
+    )
+    return Simulated(None if directory is None else str(directory), simulation, found, elapsed_s)
+
+
+def _first_come(site: Site, jobs: Sequence[WorkJob]) -> Simulation:
+    """The same jobs under plain first come, first served."""
+    from rankd.core.simulate.simulator import Simulation
+    from rankd.core.simulate.site import first_come
+
+    simulation = Simulation(first_come(site), jobs)
+    for _ in simulation.decisions():
+        pass
+    return simulation

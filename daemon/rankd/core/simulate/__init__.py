@@ -1,0 +1,1 @@
+"""A trace of jobs, lived through on a virtual clock by the daemon's own decisions: ``rankd simulate``."""

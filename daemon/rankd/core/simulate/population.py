@@ -1,0 +1,110 @@
+"""The users of a trace in the account tree, and what each job is to the ranking: columns of all jobs of the trace."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+import numpy as np
+
+from rankd.core.fairshare.decay import billing_rate
+from rankd.core.fairshare.tree import AccountTree
+from rankd.core.model.association import Association
+from rankd.core.model.quantity import VCORE, scaled
+from rankd.core.placement.request import Shape
+from rankd.core.ranking.columns import NO_GROUP, FloatArray, IntArray, JobColumns, JobRow
+from rankd.core.simulate.site import Site, leaf_of, shape_of
+from rankd.core.simulate.trace import WorkJob
+
+DEFAULT_ACCOUNT = "default"
+_USUAL_URGENCY = 16
+
+
+class Population(msgspec.Struct, frozen=True, kw_only=True):
+    """All jobs of a simulation; job ``i`` has the id ``i + 1``, in the order of submission.
+
+    ``accounts``: of each job. ``leaves``: the queue id of each. ``shapes``: by index in ``columns``. ``rates`` float64
+    (n,): billing units per second while a job runs. ``runs_s``, ``limits_s`` float64 (n,). ``processors`` int64 (n,).
+    """
+
+    jobs: Sequence[WorkJob]
+    tree: AccountTree
+    accounts: Sequence[str]
+    columns: JobColumns
+    shapes: Sequence[Shape]
+    rates: FloatArray
+    runs_s: FloatArray
+    limits_s: FloatArray
+    processors: IntArray
+
+
+def populate(site: Site, jobs: Sequence[WorkJob], queue_ids: Mapping[tuple[str, str], int]) -> Population:
+    """Put the users into accounts, and make the columns.
+
+    A user whom the site's accounts do not list is in the account that is named after the group, with one share.
+    """
+    listed = list(site.associations)
+    known = AccountTree.build(listed)
+    accounts = [known.default_account(job.user) or job.group or DEFAULT_ACCOUNT for job in jobs]
+    tree = AccountTree.build(_with_newcomers(listed, known, accounts, jobs))
+    shapes: dict[int, Shape] = {}
+    numbers: dict[int, int] = {}
+    for job in jobs:
+        if job.processors not in shapes:
+            numbers[job.processors] = len(shapes)
+            shapes[job.processors] = shape_of(job.processors, site.nodes, site.partition.name)
+    queues = {name: leaf_of(site.partition, name) for name in {job.queue for job in jobs}}
+    leaves = {name: queue_ids[site.partition.name, path.lower()] for name, path in queues.items()}
+    qos = next((place for place, one in enumerate(site.qos) if one.name == site.default_qos), NO_GROUP)
+    usage_factor = site.qos[qos].usage_factor if qos != NO_GROUP else 1.0
+    billing = site.priority.fairshare.billing
+    prices = {size: billing_rate(shape.resources, shape.nodes, billing, usage_factor) for size, shape in shapes.items()}
+    rows = [
+        JobRow(
+            id=place + 1,
+            association=tree.user_indices[accounts[place], job.user],
+            queue=leaves[job.queue],
+            qos=qos,
+            partition=0,
+            application=NO_GROUP,
+            class_value=0,
+            urgency=_USUAL_URGENCY,
+            nodes=shapes[job.processors].nodes,
+            vcore=shapes[job.processors].resources[VCORE],
+            shape=numbers[job.processors],
+            time_limit_s=job.limit_s,
+            submitted_at=job.submit_s,
+            eligible_at=job.submit_s,
+            fixed_priority=None,
+        )
+        for place, job in enumerate(jobs)
+    ]
+    return Population(
+        jobs=jobs,
+        tree=tree,
+        accounts=accounts,
+        columns=JobColumns.from_rows(rows),
+        shapes=list(shapes.values()),
+        rates=np.array([prices[job.processors] for job in jobs], dtype=np.float64),
+        runs_s=np.array([job.run_s for job in jobs], dtype=np.float64),
+        limits_s=np.array([job.limit_s for job in jobs], dtype=np.float64),
+        processors=np.array([job.processors for job in jobs], dtype=np.int64),
+    )
+
+
+def _with_newcomers(
+    listed: list[Association], known: AccountTree, accounts: Sequence[str], jobs: Sequence[WorkJob]
+) -> list[Association]:
+    pairs = dict.fromkeys(zip(accounts, (job.user for job in jobs), strict=True))
+    new = [pair for pair in pairs if pair not in known.user_indices]
+    missing = sorted({account for account, _ in new} - known.account_nodes.keys())
+    return [
+        *listed,
+        *(Association(account=account) for account in missing),
+        *(Association(account=account, user=user) for account, user in new),
+    ]
+
+
+def total_of(shapes: Sequence[Shape]) -> list[dict[str, int]]:
+    """What a job of each shape asks for on all its nodes together."""
+    return [scaled(shape.resources, shape.nodes) for shape in shapes]

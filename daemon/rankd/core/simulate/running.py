@@ -1,0 +1,101 @@
+"""The jobs that run in a simulation: what they hold, when they end, and what they have used."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from rankd.core.placement.node_set import Held, NodeSet
+from rankd.core.placement.request import Shape
+from rankd.core.ranking.columns import IntArray
+from rankd.core.ranking.ranking import Usage
+from rankd.core.simulate.population import Population
+
+
+class Running:
+    """Columns of the running jobs, one row per job and node. :attr:`next_end_s` is when the next of them ends."""
+
+    def __init__(self, nodes: NodeSet) -> None:
+        self._nodes = nodes
+        self._places = np.empty(0, dtype=np.int64)
+        self._ends_s = np.empty(0)
+        self.held = Held(np.empty(0, dtype=np.int64), np.empty((0, len(nodes.types) + 1), dtype=np.int64), np.empty(0))
+        self.next_end_s = math.inf
+
+    def __len__(self) -> int:
+        """The number of rows."""
+        return len(self._places)
+
+    def start(self, places: Sequence[int], nodes: Sequence[Sequence[str]], work: Population, now: float) -> None:
+        """Jobs start now on these nodes."""
+        counts = [len(names) for names in nodes]
+        rows = [self._nodes.rows[name] for names in nodes for name in names]
+        vectors = [self._nodes.demand(self._shape(work, place)).vector for place in places]
+        repeated = np.repeat(np.array(places, dtype=np.int64), counts)
+        self._places = np.concatenate([self._places, repeated])
+        self._ends_s = np.concatenate([self._ends_s, now + work.runs_s[repeated]])
+        self.held = Held(
+            np.concatenate([self.held.rows, np.array(rows, dtype=np.int64)]),
+            np.concatenate([self.held.vectors, np.repeat(np.array(vectors), counts, axis=0)]),
+            np.concatenate([self.held.ends_at, now + work.limits_s[repeated]]),
+        )
+        self.next_end_s = float(self._ends_s.min())
+
+    @staticmethod
+    def _shape(work: Population, place: int) -> Shape:
+        return work.shapes[int(work.columns.shapes[place])]
+
+    def end(self, now: float) -> IntArray:
+        """Forget the jobs that have ended by now; returns their places, int64 (n,), ascending."""
+        if self.next_end_s > now:
+            return self._places[:0]
+        runs = self._ends_s > now
+        ended = np.unique(self._places[~runs])
+        self._places, self._ends_s, held = self._places[runs], self._ends_s[runs], self.held
+        self.held = Held(held.rows[runs], held.vectors[runs], held.ends_at[runs])
+        self.next_end_s = float(self._ends_s.min(initial=math.inf))
+        return ended
+
+
+class UsageBook:
+    """What users have used: charges of running and ended jobs, settled as the daemon's passes settle them."""
+
+    def __init__(self, work: Population, half_life_s: float | None, begin_s: float) -> None:
+        self._work = work
+        self._half_life_s = half_life_s
+        self._amounts = np.zeros(work.tree.n_users)
+        self._at = np.full(work.tree.n_users, begin_s)
+        self._open = np.empty(0, dtype=np.int64)
+        self._since = np.empty(0)
+        self._until = np.empty(0)
+
+    def start(self, places: Sequence[int], now: float) -> None:
+        """Jobs start now."""
+        self._open = np.concatenate([self._open, np.array(places, dtype=np.int64)])
+        self._since = np.concatenate([self._since, np.full(len(places), now)])
+        self._until = np.concatenate([self._until, np.full(len(places), math.inf)])
+
+    def end(self, places: IntArray, now: float) -> None:
+        """Jobs end now."""
+        self._until[np.isin(self._open, places)] = now
+
+    def usage(self) -> Usage:
+        """The usage for a pass."""
+        return Usage(
+            amounts=self._amounts,
+            at=self._at,
+            users=self._work.columns.associations[self._open],
+            rates=self._work.rates[self._open],
+            since=self._since,
+            until=self._until,
+        )
+
+    def settle(self, usage: Usage, now: float) -> None:
+        """Add the charges of ended jobs to the accounts, after a pass."""
+        runs = np.isinf(self._until)
+        if runs.all():
+            return
+        self._amounts, self._at = usage.settled(now, self._half_life_s)
+        self._open, self._since, self._until = self._open[runs], self._since[runs], self._until[runs]

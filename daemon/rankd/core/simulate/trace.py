@@ -1,0 +1,132 @@
+"""The jobs of a trace as they were recorded, and which of them a simulation takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Literal, NamedTuple
+
+import msgspec
+
+Column = Literal["requested", "allocated", "max"]
+UNKNOWN = -1.0
+"""What a trace says of a value that it does not know."""
+
+
+UNKNOWN_USER = "unknown"
+"""The user of jobs whose user the trace does not know."""
+
+
+class TraceJob(NamedTuple):
+    """A record. Times in seconds; -1 is an unknown number, "" an unknown name."""
+
+    number: str
+    submit_s: float
+    run_s: float
+    allocated: float
+    requested: float
+    limit_s: float
+    user: str
+    group: str
+    queue: str
+    partition: str
+
+
+class Selection(msgspec.Struct, frozen=True, kw_only=True):
+    """Which jobs are simulated, and with which values.
+
+    ``most``: the first records of the file, before anything is left out. ``begin_s`` and ``end_s``: submissions from
+    ``begin_s`` up to, but not including, ``end_s``. ``limit``: ``requested``, ``exact``, or a factor of the requested
+    time limit.
+    """
+
+    column: Column = "max"
+    most: int | None = None
+    begin_s: float | None = None
+    end_s: float | None = None
+    limit: Literal["requested", "exact"] | float = "requested"
+
+
+class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
+    """The numbers of jobs that are not simulated, by the first reason that applies."""
+
+    no_run_time: int = 0
+    no_limit: int = 0
+    no_size: int = 0
+    too_large: int = 0
+
+
+class WorkJob(NamedTuple):
+    """A job of a simulation. ``run_s`` is at most ``limit_s``."""
+
+    number: str
+    submit_s: float
+    run_s: float
+    processors: int
+    limit_s: float
+    user: str
+    group: str
+    queue: str
+    partition: str
+
+
+def select(records: Iterable[TraceJob], selection: Selection, processors: int) -> tuple[list[WorkJob], LeftOut]:
+    """The jobs to simulate on this number of processors, by submission, then in the order of the records."""
+    jobs: list[WorkJob] = []
+    counts = dict.fromkeys(LeftOut.__struct_fields__, 0)
+    for place, record in enumerate(records):
+        if selection.most is not None and place >= selection.most:
+            break
+        if not _is_between(record.submit_s, selection):
+            continue
+        reason = _reason(record, selection, processors)
+        if reason is None:
+            jobs.append(_job(record, selection))
+        else:
+            counts[reason] += 1
+    jobs.sort(key=lambda job: job.submit_s)
+    return jobs, LeftOut(**counts)
+
+
+def _is_between(at: float, selection: Selection) -> bool:
+    begin_s, end_s = selection.begin_s, selection.end_s
+    return (begin_s is None or at >= begin_s) and (end_s is None or at < end_s)
+
+
+def _reason(record: TraceJob, selection: Selection, processors: int) -> str | None:
+    """Why a record is left out; None if it is simulated."""
+    size = _size(record, selection.column)
+    if record.run_s <= 0:
+        return "no_run_time"
+    if record.limit_s <= 0:
+        return "no_limit"
+    if size <= 0:
+        return "no_size"
+    return "too_large" if size > processors else None
+
+
+def _size(record: TraceJob, column: Column) -> int:
+    sizes: Sequence[float] = (record.requested, record.allocated)
+    if column == "requested":
+        sizes = (record.requested,)
+    elif column == "allocated":
+        sizes = (record.allocated,)
+    return int(max(sizes))
+
+
+def _job(record: TraceJob, selection: Selection) -> WorkJob:
+    run_s, limit_s = min(record.run_s, record.limit_s), record.limit_s
+    if selection.limit == "exact":
+        limit_s = run_s
+    elif selection.limit != "requested":
+        limit_s *= selection.limit
+    return WorkJob(
+        number=record.number,
+        submit_s=record.submit_s,
+        run_s=min(run_s, limit_s),
+        processors=_size(record, selection.column),
+        limit_s=limit_s,
+        user=record.user or UNKNOWN_USER,
+        group=record.group,
+        queue=record.queue,
+        partition=record.partition,
+    )

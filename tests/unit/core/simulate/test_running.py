@@ -1,0 +1,37 @@
+import math
+
+import numpy as np
+import pytest
+from simulated import a_job, a_site
+
+from rankd.core.placement.node_set import NodeSet
+from rankd.core.simulate.population import populate
+from rankd.core.simulate.running import Running, UsageBook
+from rankd.core.simulate.site import pool
+
+IDS = {("default", "root"): 0, ("default", "root.default"): 1}
+WORK = populate(a_site(8), [a_job(0, 10, 2, 20), a_job(0, 5, 1, 20, user="u2")], IDS)
+
+
+def test_jobs_end_after_their_run_times_and_are_expected_to_end_at_their_limits():
+    running = Running(NodeSet(pool(8)))
+    running.start([0, 1], [("pool",), ("pool",)], WORK, 100.0)
+    assert running.next_end_s == 105.0
+    assert running.held.ends_at.tolist() == [120.0, 120.0]
+    assert running.end(104.0).tolist() == []
+    assert running.end(105.0).tolist() == [1]
+    assert (running.next_end_s, len(running)) == (110.0, 1)
+    assert running.end(110.0).tolist() == [0]
+    assert running.next_end_s == math.inf
+
+
+@pytest.mark.parametrize("half_life_s", [None, 30.0])
+def test_usage_is_the_same_whether_ended_jobs_are_settled_or_not(half_life_s):
+    books = [UsageBook(WORK, half_life_s, 0.0) for _ in range(2)]
+    for book in books:
+        book.start([0, 1], 0.0)
+        book.end(np.array([1]), 5.0)
+    books[0].settle(books[0].usage(), 5.0)
+    settled, charged = (book.usage().at_instant(50.0, half_life_s) for book in books)
+    assert settled == pytest.approx(charged, rel=1e-12)
+    assert len(books[0].usage().users) == 1
