@@ -145,7 +145,7 @@ async def _fill_administration(store):
 
 async def _fill_jobs(store):
     await store.submit("bob", at=LONG_AGO)
-    amounts = {"vcore": 1000, "gpu": 3, "gpu:a100": 1, "gpu:v100": 1}
+    amounts = {"vcore": 1000, "gpu": 1, "gpu:a100": 1}
     await allocate(store, GONE, "n1", at=LONG_AGO, devices={"n1": ("g0",)}, resources=amounts)
     await end(store, GONE, "n1", at=LONG_AGO + 10)
     await store.submit("alice", "bob", at=NOW - 60)
