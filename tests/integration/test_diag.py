@@ -92,7 +92,7 @@ async def test_all_services_say_how_they_are_doing(broker, tmp_path):
 async def test_what_is_not_published_yet_is_the_relays_lag(broker, tmp_path):
     async with a_cluster(tmp_path, broker.url, roles=("intake",)) as cluster:
         lookers = LookTurns(cluster.database, Rests(time.time), slots=1, per_user=1, waiting=1)
-        show = diag_verb(lookers, cluster.bus, well, ConfigurationDiag, lambda: 0, time.time).handler
+        show = diag_verb(lookers, cluster.bus, well, ConfigurationDiag, lambda: 0, list, time.time).handler
         await cluster.submit(builder.accepted(), builder.accepted(), at=NOW)
         said = await show(ROOT, b"{}")
         assert said.relay.events == 2

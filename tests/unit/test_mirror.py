@@ -99,6 +99,7 @@ WAITS = {
     "bus/health.py": "asks over a connection",
     "bus/lasting_subscription.py": "looks into nats-py's subscriptions",
     "bus/stream.py": "a broker's streams",
+    "bus/stream_watch.py": "asks a broker",
     "plugin/process.py": "a process",
     "plugin/worker.py": "a process",
     "plugin/worker_factor.py": "processes and threads",

@@ -123,6 +123,8 @@ class Bus(AbstractAsyncContextManager["Bus"]):
         self.loops = Loops()
         self.stream_bytes = STREAM_BYTES
         """The bytes that the broker's streams may use together, if this connection makes them."""
+        self.stream_replicas = 1
+        """On how many brokers each stream is stored, if this connection makes it."""
         self.outage = Outage(self.url)
         self.loops.reasons.append(self.outage.described)
         self.storage = Failure()

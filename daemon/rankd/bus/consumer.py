@@ -15,11 +15,11 @@ from enum import Enum, auto
 
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
-from nats.js.api import AckPolicy, ConsumerConfig
 from nats.js.errors import BadRequestError, NotFoundError
 
 from rankd.bus.connection import LOST, Bus
 from rankd.bus.stream import COMPLAIN_EVERY_S, make_streams, until_done
+from rankd.bus.wanted_stream import pulled_consumer
 from rankd.wire.subject import encode_name
 
 log = logging.getLogger("rankd.bus")
@@ -30,10 +30,6 @@ NO_STREAM = 10059
 """The server's code for "the stream does not exist"."""
 
 EXPIRES_S = 5.0
-ACK_WAIT_S = 5.0
-"""The server delivers a message again if it was not acknowledged for this long. Handlers are idempotent, so a second
-delivery does no harm."""
-
 LIVE_END = "Nats-Pending-Messages"
 """A live consumer ends a request with a status that has this header. Any other status does not come
 from a live consumer."""
@@ -95,13 +91,7 @@ class PullConsumer:
         await self._add()
 
     async def _add(self) -> None:
-        config = ConsumerConfig(
-            durable_name=self._durable,
-            ack_policy=AckPolicy.EXPLICIT,
-            ack_wait=ACK_WAIT_S,
-            max_ack_pending=-1,
-            filter_subjects=self._subjects,
-        )
+        config = pulled_consumer(self._durable, self._subjects)
         try:
             await self._bus.jetstream.add_consumer(self._stream, config)
         except BadRequestError as error:

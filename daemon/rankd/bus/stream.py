@@ -1,4 +1,4 @@
-"""The JetStream streams: their sizes, and how they are created. Every stream can be rebuilt from the database.
+"""Making the JetStream streams. :mod:`rankd.bus.wanted_stream` says what they look like.
 
 The module that reads streams is :mod:`rankd.bus.consumer`.
 """
@@ -11,56 +11,22 @@ import time
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from nats.js.api import (
-    AckPolicy,
-    ConsumerConfig,
-    DeliverPolicy,
-    DiscardPolicy,
-    RetentionPolicy,
-    StorageType,
-    StreamConfig,
-)
+from nats.js.api import StreamConfig
 from nats.js.errors import APIError, NotFoundError
 
 from rankd.bus.connection import LOST, Bus
+from rankd.bus.wanted_stream import notifiers_consumer, wanted_streams
 from rankd.core.errors import Unavailable
-from rankd.wire.subject import (
-    DEAD_LETTER_PATTERN,
-    ENQUEUE_PATTERN,
-    NOTIFIER,
-    PREFIX,
-    STREAM_DEAD_LETTERS,
-    STREAM_EVENTS,
-    STREAM_SUBMISSIONS,
-    job_event_pattern,
-)
+from rankd.wire.subject import STREAM_EVENTS
 
 log = logging.getLogger("rankd.bus")
 
-DUPLICATE_WINDOW_S = 600
-EVENTS_KEPT_S = 7 * 86400
-"""The stream drops its oldest events first. The database still has them."""
-
-LEAST_STREAM_BYTES = 13 * 2**20
-"""The least bytes of all streams together. With less, a single large submission would not fit."""
-EVENTS_PARTS, ENQUEUED_PARTS, DEAD_LETTERS_PARTS = 8, 4, 1
-"""How the streams share the bytes, in thirteenths."""
-
-ENQUEUED_WINDOW_S = 0.1
-"""The shortest window that the server allows. The stream would treat equal message ids of two users as one message;
-the records distinguish users."""
-
-DEAD_LETTERS_KEPT_S = 30 * 86400
-"""The stream is a copy: the records stay in the database until a user retries or drops them."""
-
 NO_ROOM = 10047
 """The server's code for "a stream would reserve more than ``max_file_store``"."""
+NO_CLUSTER = (10074, 10052)
+"""The server's codes for "this server is not in a cluster", which can't store more than one copy."""
 NAME_IN_USE = 10058
 """The server's code for "a stream of this name exists with another configuration"."""
-
-NOTIFIER_ACK_WAIT_S = 30.0
-NOTIFIER_MOST_PENDING = 256
-"""Messages that the notifier may have at once, each with at most 500 events."""
 
 COMPLETE = "complete"
 """The description of a stream that was changed after its creation: its checksum was written."""
@@ -68,46 +34,13 @@ COMPLETE = "complete"
 COMPLAIN_EVERY_S = 60.0
 
 
-def _streams(total_bytes: int) -> list[StreamConfig]:
-    part = total_bytes // (EVENTS_PARTS + ENQUEUED_PARTS + DEAD_LETTERS_PARTS)
-    return [
-        StreamConfig(
-            name=STREAM_SUBMISSIONS,
-            subjects=[ENQUEUE_PATTERN],
-            retention=RetentionPolicy.WORK_QUEUE,
-            storage=StorageType.FILE,
-            discard=DiscardPolicy.NEW,
-            max_bytes=ENQUEUED_PARTS * part,
-            duplicate_window=ENQUEUED_WINDOW_S,
-        ),
-        StreamConfig(
-            name=STREAM_DEAD_LETTERS,
-            subjects=[DEAD_LETTER_PATTERN],
-            retention=RetentionPolicy.LIMITS,
-            storage=StorageType.FILE,
-            max_age=DEAD_LETTERS_KEPT_S,
-            max_bytes=DEAD_LETTERS_PARTS * part,
-            duplicate_window=DUPLICATE_WINDOW_S,
-        ),
-        StreamConfig(
-            name=STREAM_EVENTS,
-            subjects=[f"{PREFIX}.event.>"],
-            retention=RetentionPolicy.LIMITS,
-            storage=StorageType.FILE,
-            max_age=EVENTS_KEPT_S,
-            max_bytes=EVENTS_PARTS * part,
-            duplicate_window=DUPLICATE_WINDOW_S,
-        ),
-    ]
-
-
 async def ensure_streams(bus: Bus) -> None:
     """Make missing streams; several services may do this at the same time. Waits for the broker.
 
     Raises:
-        Unavailable: ``no_space``: the broker has no room for a stream.
+        Unavailable: ``no_space``: the broker has no room for a stream; ``no_cluster``: it can't store as many copies.
     """
-    for config in _streams(bus.stream_bytes):
+    for config in wanted_streams(bus.stream_bytes, bus.stream_replicas):
         await until_done(bus, partial(_make_stream, bus, config))
     await until_done(bus, partial(_make_notifiers_consumer, bus))
 
@@ -117,9 +50,9 @@ async def make_streams(bus: Bus) -> None:
 
     Raises:
         nats.errors.Error, OSError: the broker is away (:data:`~rankd.bus.connection.LOST`).
-        Unavailable: ``no_space``: the broker has no room for a stream.
+        Unavailable: ``no_space``: the broker has no room for a stream; ``no_cluster``: it can't store as many copies.
     """
-    for config in _streams(bus.stream_bytes):
+    for config in wanted_streams(bus.stream_bytes, bus.stream_replicas):
         await _make_stream(bus, config)
     await _make_notifiers_consumer(bus)
 
@@ -129,15 +62,7 @@ async def _make_notifiers_consumer(bus: Bus) -> None:
 
     It begins at the end of the stream: the notifier reads the records for what came before.
     """
-    config = ConsumerConfig(
-        durable_name=NOTIFIER,
-        deliver_policy=DeliverPolicy.NEW,
-        ack_policy=AckPolicy.EXPLICIT,
-        ack_wait=NOTIFIER_ACK_WAIT_S,
-        max_ack_pending=NOTIFIER_MOST_PENDING,
-        filter_subject=job_event_pattern(),
-    )
-    await bus.jetstream.add_consumer(STREAM_EVENTS, config)
+    await bus.jetstream.add_consumer(STREAM_EVENTS, notifiers_consumer())
 
 
 async def _make_stream(bus: Bus, config: StreamConfig) -> None:
@@ -154,7 +79,8 @@ async def _make_stream(bus: Bus, config: StreamConfig) -> None:
         await _add_stream(bus, config)
         await bus.jetstream.update_stream(complete)
         return
-    complete = complete.evolve(max_bytes=found.config.max_bytes)  # its size was set at its creation
+    kept = {"max_bytes": found.config.max_bytes, "num_replicas": found.config.num_replicas}
+    complete = complete.evolve(**kept)  # its size and copies were set at its creation, and only people change them
     if found.config.description == COMPLETE:
         await bus.jetstream.add_stream(complete)  # refused if its configuration differs
     else:
@@ -167,6 +93,8 @@ async def _add_stream(bus: Bus, config: StreamConfig) -> None:
     except APIError as error:
         if error.err_code == NAME_IN_USE:
             return  # another service has made and completed it meanwhile
+        if error.err_code in NO_CLUSTER:
+            raise _too_few(bus, config) from error
         if error.err_code != NO_ROOM:
             raise
         total = bus.stream_bytes // 2**20
@@ -175,6 +103,14 @@ async def _add_stream(bus: Bus, config: StreamConfig) -> None:
             " raise max_file_store in its configuration, or give the services a smaller --stream-bytes"
         )
         raise Unavailable("no_space", message) from error
+
+
+def _too_few(bus: Bus, config: StreamConfig) -> Unavailable:
+    message = (
+        f"the broker at {bus.url} can't store {config.num_replicas} copies of the stream {config.name}: it is not in a"
+        " cluster of as many brokers; set replicas = 1 in [nats], or connect to the brokers of a cluster"
+    )
+    return Unavailable("no_cluster", message)
 
 
 async def until_done(bus: Bus, action: Callable[[], Awaitable[object]]) -> None:

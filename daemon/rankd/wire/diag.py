@@ -142,6 +142,36 @@ class RelayDiag(msgspec.Struct, frozen=True, kw_only=True):
     lag_s: float
 
 
+class FollowerDiag(msgspec.Struct, frozen=True, kw_only=True):
+    """The copy of a stream on a broker that does not lead it.
+
+    ``silent_s``: since the leader heard of it. ``behind``: operations that it lacks, ``behind_for_s``: since when.
+    """
+
+    name: str
+    is_current: bool = True
+    silent_s: float = 0.0
+    behind: int = 0
+    behind_for_s: float = 0.0
+
+
+class StreamDiag(msgspec.Struct, frozen=True, kw_only=True):
+    """A stream: the broker that leads it (None: there is no leader), and its copies on others.
+
+    ``copies``: how many it was made with. ``wanted``: how many the configuration asks for. ``alarms``: what is wrong,
+    and what to do.
+    """
+
+    name: str
+    wanted: int = 1
+    copies: int = 0
+    leader: str | None = None
+    is_missing: bool = False
+    messages: int | None = None
+    followers: list[FollowerDiag] = []
+    alarms: list[str] = []
+
+
 class Diag(msgspec.Struct, frozen=True, kw_only=True):
     """All figures as of ``at``, UTC seconds. None: the service does not answer. ``adapters``: the view's rows.
 
@@ -149,6 +179,7 @@ class Diag(msgspec.Struct, frozen=True, kw_only=True):
     ``unreadable``: how many messages each service could not decode since it started, by stream (``RANKD_REPORTS``) or
     kind (``wake-up``, ``answer``).
     ``foreign_reports``: how many reports of nodes the intake has had about allocations that they were never given.
+    ``streams``: as of the last look, a few seconds ago.
     ``notifier``: None where none runs, since the site allows no notifications. ``notifications``: what waits for it.
     """
 
@@ -163,3 +194,4 @@ class Diag(msgspec.Struct, frozen=True, kw_only=True):
     foreign_reports: int = 0
     notifier: NotifierDiag | None = None
     notifications: NotificationBacklog | None = None
+    streams: list[StreamDiag] = []

@@ -1,6 +1,7 @@
 """``rankd diag``: statistics of the services, as Slurm's sdiag.
 
-The exit status is 0 if all services are ready, 1 if one is not ready, 3 if one does not answer.
+The exit status is 0 if all services are ready, 1 if one is not ready or a stream has an alarm, 3 if one does not
+answer.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from rankd.core.printable import printable
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from rankd.cli.common.option import Subparsers
     from rankd.wire.diag import (
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
         RelayDiag,
         SchedulerDiag,
         Spread,
+        StreamDiag,
     )
     from rankd.wire.message import Health
 
@@ -68,7 +70,8 @@ def _status(found: Diag) -> int:
     asked = [found.health, found.scheduler.health, found.prioritizer.health]
     if found.notifier is not None:
         asked.append(found.notifier.health)
-    return 0 if all(health is not None and health.ready for health in asked) else 1
+    is_well = all(health is not None and health.ready for health in asked)
+    return 0 if is_well and not any(stream.alarms for stream in found.streams) else 1
 
 
 def _print(found: Diag) -> None:
@@ -100,6 +103,7 @@ def lines(found: Diag) -> Iterator[str]:
         ("Prioritizer", None if found.prioritizer is None else _prioritizer(found.prioritizer)),
         ("Notifier", _notifier(found)),
         ("Relay", _relay(found.relay)),
+        ("Streams", _streams(found.streams)),
         ("Adapters", ((row["name"], _adapter(row)) for row in found.adapters)),
     )
     for title, listed in parts:
@@ -203,6 +207,15 @@ def _foreign(count: int) -> Iterator[Line]:
 
 def _relay(of: RelayDiag) -> Iterator[Line]:
     yield "events waiting", f"{of.events}, the first for {of.lag_s:.1f} s" if of.events else 0
+
+
+def _streams(streams: Iterable[StreamDiag]) -> Iterator[Line]:
+    """A line for each stream, and one for each of its alarms."""
+    for of in streams:
+        led = "no leader" if of.leader is None else f"led by {printable(of.leader)}"
+        copies = f", {of.copies} copies" if of.copies > 1 else ""
+        yield of.name, f"{led}{copies}{'' if of.messages is None else f', {of.messages} messages'}"
+        yield from (("ALARM", printable(alarm)) for alarm in of.alarms)
 
 
 def _adapter(row: Mapping[str, object]) -> str:

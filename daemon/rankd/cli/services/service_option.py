@@ -90,7 +90,7 @@ def seconds(text: str) -> float:
 
 def amount_of_bytes(text: str) -> int:
     """``200Mi``, at least 13 MiB."""
-    from rankd.bus.stream import LEAST_STREAM_BYTES
+    from rankd.bus.wanted_stream import LEAST_STREAM_BYTES
     from rankd.core.model.quantity import parse_amount
 
     try:

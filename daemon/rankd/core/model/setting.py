@@ -246,6 +246,15 @@ class DeviceSettings(_Setting, frozen=True, kw_only=True):
     as long after that. Without it: never."""
 
 
+class NatsSettings(_Setting, frozen=True, kw_only=True):
+    """The broker's streams."""
+
+    replicas: Literal[1, 3, 5] = 1
+    """On how many brokers of a cluster each stream and its consumers are stored: 3 stay usable while one broker is
+    away, 5 while two are. Counts where a stream is made. A stream that exists stays as it is: `rankd streams check`
+    says that it differs, and `rankd streams rebuild` makes it anew."""
+
+
 class RetentionSettings(_Setting, frozen=True, kw_only=True):
     """How long ended jobs, events, and output files on nodes are kept."""
 
@@ -351,6 +360,7 @@ class Settings(_Setting, frozen=True, kw_only=True):
     nodes: KnownNodeSettings = KnownNodeSettings()
     devices: DeviceSettings = DeviceSettings()
     retention: RetentionSettings = RetentionSettings()
+    nats: NatsSettings = NatsSettings()
     notifications: NotificationSettings = NotificationSettings()
     default_qos: str = "normal"
     """The QoS of a job that names none. It must be one of `[[qos]]`."""

@@ -16,7 +16,7 @@ from rankd.store.look import adapter_list
 from rankd.store.look.notification_backlog import notification_backlog
 from rankd.store.look.relay_backlog import relay_backlog
 from rankd.wire.codec import decode_strict
-from rankd.wire.diag import ConfigurationDiag, Diag, DiagAsked, NotifierDiag, PrioritizerDiag, SchedulerDiag
+from rankd.wire.diag import ConfigurationDiag, Diag, DiagAsked, NotifierDiag, PrioritizerDiag, SchedulerDiag, StreamDiag
 from rankd.wire.message import Health
 from rankd.wire.subject import NOTIFIER
 
@@ -27,11 +27,13 @@ def diag_verb(
     health: Callable[[], Awaitable[Health]],
     configuration: Callable[[], ConfigurationDiag],
     foreign: Callable[[], int],
+    streams: Callable[[], list[StreamDiag]],
     clock: Clock,
 ) -> Verb:
     """The endpoint. A service that does not answer within two seconds is left out.
 
-    ``health`` and ``configuration`` are the intake's own; ``foreign``: how many foreign reports it has had.
+    ``health`` and ``configuration`` are the intake's own; ``foreign``: how many foreign reports it has had;
+    ``streams``: what it found at the last look.
     """
 
     async def show(asker: Submitter, payload: bytes) -> Reply:
@@ -60,6 +62,7 @@ def diag_verb(
             foreign_reports=foreign(),
             notifier=notifier,
             notifications=waiting,
+            streams=streams(),
         )
 
     return Verb("diag.show", show)

@@ -9,7 +9,11 @@ import msgspec
 from nats.js.errors import NotFoundError
 
 from rankd.bus.connection import Bus
+from rankd.core.errors import RoleLost, Unavailable
 from rankd.core.model.report import Report
+from rankd.services.runtime.clock import Clock
+from rankd.store.engine.database import Database
+from rankd.store.record.report import take_reports
 from rankd.wire.message import ReportMessage
 from rankd.wire.subject import node_of
 
@@ -19,6 +23,20 @@ REPORTS = "RANKD_REPORTS"
 ALLOCATIONS = "RANKD_ALLOCATIONS"
 
 Record = Callable[[Sequence[tuple[str, Report]]], Awaitable[None]]
+
+
+def recorder(database: Database, role: str, max_requeues: int, clock: Clock) -> Record:
+    """Records the reports of an older version's stream; a report that can't be recorded is dropped."""
+
+    async def record(reports: Sequence[tuple[str, Report]]) -> None:
+        try:
+            await database.write(lambda c: take_reports(c, reports, max_requeues, clock()), role=role)
+        except (RoleLost, Unavailable):
+            raise
+        except Exception:
+            log.exception("reports can't be recorded and are dropped: %s", reports)
+
+    return record
 
 
 async def take_over(bus: Bus, record: Record) -> None:

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
@@ -22,6 +22,7 @@ from rankd.bus.connection import STREAM_BYTES, Bus
 from rankd.bus.endpoint import Endpoints, IdempotentVerb, Reply, Verb
 from rankd.bus.health import answer_health, own_health
 from rankd.bus.stream import ensure_streams, until_done
+from rankd.bus.stream_watch import StreamWatch
 from rankd.bus.tls_files import TlsFiles
 from rankd.config.configuration import Configuration
 from rankd.core.admission.admission_cache import Admission
@@ -30,10 +31,9 @@ from rankd.core.admission.priority_class import ClassTable
 from rankd.core.admission.runnable_user import LocalRights
 from rankd.core.admission.submitter import Submitter
 from rankd.core.change.retry import Again
-from rankd.core.errors import RankdError, RoleLost, Unavailable
+from rankd.core.errors import RankdError, Unavailable
 from rankd.core.model.access import AccessList
 from rankd.core.model.node import Node, NodeState
-from rankd.core.model.report import Report
 from rankd.identity.credentials import source_of
 from rankd.services.intake.checkpoint_loop import run_checkpoints
 from rankd.services.intake.class_verbs import class_verbs
@@ -55,7 +55,7 @@ from rankd.services.intake.relay import Relay
 from rankd.services.intake.reports import Reports
 from rankd.services.intake.rests import Rests
 from rankd.services.intake.retention_sweep import run_sweeps
-from rankd.services.intake.retired_stream import take_over
+from rankd.services.intake.retired_stream import recorder, take_over
 from rankd.services.intake.retry_verb import retry_verb
 from rankd.services.intake.runnable_users import RunnableUsers
 from rankd.services.intake.submission import Submission, read_again, read_beside_others, with_doubt
@@ -73,7 +73,6 @@ from rankd.store.record.all_nodes import all_nodes
 from rankd.store.record.catalog import Catalog, admission_tables, forget_idle_queues, read_catalog
 from rankd.store.record.new_user_group import save_user_groups
 from rankd.store.record.node import read_nodes
-from rankd.store.record.report import take_reports
 from rankd.store.record.user_group import recorded_groups
 
 log = logging.getLogger("rankd.intake")
@@ -118,8 +117,10 @@ async def _start(options: IntakeOptions, stack: AsyncExitStack, clock: Clock) ->
     await database.take_role(ROLE, clock())
     await database.write(lambda c: forget_idle_queues(c, clock()), role=ROLE)
     taken = await start_with(database, ROLE, found, clock())
+    bus.stream_replicas = found.configuration.settings.nats.replicas
     await ensure_streams(bus)
-    await until_done(bus, partial(take_over, bus, partial(_record, database, found.configuration, clock)))
+    limit = found.configuration.settings.node.max_requeues
+    await until_done(bus, partial(take_over, bus, recorder(database, ROLE, limit, clock)))
     intake = Intake(found.configuration, taken.catalog, database, bus, clock)
     intake.runnable.local = options.local
     if options.creds is not None:
@@ -132,19 +133,6 @@ async def _start(options: IntakeOptions, stack: AsyncExitStack, clock: Clock) ->
     intake.host_groups.start(await database.read(lambda c: recorded_groups(c.exec_driver_sql)))
     intake.nodes.start(await database.read(lambda c: all_nodes(c.connection)))
     return intake
-
-
-async def _record(
-    database: Database, configuration: Configuration, clock: Clock, reports: Sequence[tuple[str, Report]]
-) -> None:
-    """Record reports of an older version's stream; a report that can't be recorded is dropped."""
-    limit = configuration.settings.node.max_requeues
-    try:
-        await database.write(lambda c: take_reports(c, reports, limit, clock()), role=ROLE)
-    except (RoleLost, Unavailable):
-        raise
-    except Exception:
-        log.exception("reports can't be recorded and are dropped: %s", reports)
 
 
 class Intake:
@@ -166,6 +154,7 @@ class Intake:
         self._clock = clock
         self.relay = Relay(database, bus, ROLE, clock, lambda: self.configuration.settings.privacy.jobs)
         self.group = GroupCommit(database, ROLE, self._after_commit, self._after_rollback)
+        self.streams = StreamWatch(bus)
         self.reports = Reports(database.path)
         self.rests = Rests(clock)
         self.entry = Entry(lambda: self.configuration, self.host_groups, self.rests)
@@ -216,6 +205,7 @@ class Intake:
                     self.deliveries.run(),
                     EnqueuedSubmissions(self.bus, ROLE, self.group, self.take, self._clock).run(),
                     self.relay.run(),
+                    self.streams.run(),
                     run_checkpoints(self.database, self.bus.loops),
                     self._sweeps(),
                     self.nodes.run(),
@@ -248,6 +238,7 @@ class Intake:
                 lambda: own_health(self.bus, ROLE, self._probe),
                 self.keeper.diag,
                 lambda: self.deliveries.foreign.count,
+                lambda: self.streams.found,
                 self._clock,
             ),
             self.keeper.verb(),
@@ -279,6 +270,7 @@ class Intake:
     async def _use_configuration(self, stated: Configuration, catalog: Catalog) -> None:
         """Use another configuration from the next request on."""
         self.nodes.use(stated.settings)
+        self.bus.stream_replicas = stated.settings.nats.replicas
         self._nodes, self._node_event = None, -1
         self.catalog = catalog
         await self.inputs.restate(stated)

@@ -101,6 +101,7 @@ async def _start(options: PrioritizerOptions, stack: AsyncExitStack, clock: Cloc
     await database.take_role(ROLE, clock())
     stated, catalog = await with_catalog(database, ROLE, stated, options.config, clock)
     configuration = with_weights(stated.configuration, options.weights)
+    bus.stream_replicas = configuration.settings.nats.replicas
     await ensure_streams(bus)
     prioritizer = Prioritizer(configuration, RankingSource(configuration, catalog), database, bus, clock)
     prioritizer.start_from(stated.number, options.weights)

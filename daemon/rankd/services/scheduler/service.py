@@ -74,6 +74,7 @@ async def _start(options: SchedulerOptions, stack: AsyncExitStack, clock: Clock)
     bus.loops.reasons.append(database.trouble)
     await database.take_role(ROLE, clock())
     (number, configuration), catalog = await with_catalog(database, ROLE, stated, options.config, clock)
+    bus.stream_replicas = configuration.settings.nats.replicas
     await ensure_streams(bus)
     source = SchedulingSource(configuration, catalog)
     scheduler = Scheduler(configuration, source, database, BusOutbox(bus, ROLE), clock)

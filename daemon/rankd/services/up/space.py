@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 from rankd.bus.connection import STREAM_BYTES
-from rankd.bus.stream import LEAST_STREAM_BYTES
+from rankd.bus.wanted_stream import LEAST_STREAM_BYTES
 from rankd.core.errors import Unavailable
 
 LEAST_FREE_BYTES = 64 * 2**20
