@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rankd.cli.common.freshness import Known
-from rankd.cli.common.limit import EVERYTHING, say_cut
+from rankd.cli.common.limit import EVERYTHING, MOST_BY_BUS, say_cut
 from rankd.client.channel import LARGEST_PAGE
 from rankd.wire.message import AccountingFilter, JobFilter
 
@@ -15,9 +15,6 @@ if TYPE_CHECKING:
     from rankd.client.asker import Asker
     from rankd.client.place import Place
     from rankd.store.engine.reading import Row
-
-MOST_BY_BUS = 10_000
-"""Jobs that are fetched, in pages, if no limit is given."""
 
 
 class BusSource:

@@ -7,6 +7,9 @@ import sys
 EVERYTHING = 2**31 - 1
 """The limit of a command without ``--limit``."""
 
+MOST_BY_BUS = 10_000
+"""Jobs that are fetched over the bus, in pages, if no limit is given."""
+
 
 def say_cut(shown: int, total: int, which: str) -> None:
     """Print that ``shown`` of ``total`` jobs are shown, if there are more. ``which``: ``newest`` or ``next``."""

@@ -14,6 +14,7 @@ from rankd.cli.common.layout import Field, column_of
 from rankd.cli.common.option import add_asker, add_command, add_output, add_place, job_names, names
 from rankd.cli.common.record_source import open_source
 from rankd.cli.common.table import Column, print_json, print_table, separated
+from rankd.cli.look.missing_job import has_nothing
 from rankd.cli.look.queue import add_filters, add_limit, job_filter, shown_nodes
 from rankd.client.instant import parse_time
 from rankd.core.errors import Refused
@@ -257,7 +258,10 @@ def run(arguments: argparse.Namespace) -> int:
     source = open_source(arguments)
     chosen = _chosen(arguments.format or USUAL, fields(source.known))
     columns = _columns(arguments.format or USUAL, chosen)
-    rows = source.accounting(_wanted(arguments, now))
+    wanted = _wanted(arguments, now)
+    rows = source.accounting(wanted)
+    if has_nothing(source, wanted, rows):
+        return 1
     if not arguments.json:
         _add_totals(rows)
     if arguments.json:

@@ -11,7 +11,7 @@ from rankd.cli.common.limit import EVERYTHING
 from rankd.cli.common.option import add_asker, add_command, add_output, add_place, job_names, limit, names
 from rankd.cli.common.record_source import open_source
 from rankd.cli.common.table import print_json, print_table
-from rankd.core.errors import Refused
+from rankd.cli.look.missing_job import has_nothing
 from rankd.wire.job_selection import JobFilter
 
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rankd.cli.common.option import Subparsers
-    from rankd.cli.common.record_source import Source
     from rankd.store.engine.reading import Row
 
 LETTERS = {
@@ -36,8 +35,6 @@ LETTERS = {
 
 LEAST_DECIMALS = 2
 MOST_DECIMALS = 12
-MOST_NAMED = 10
-"""The most job ids that a message lists."""
 LARGEST_PRIORITY = 2**31 - 1
 
 
@@ -84,24 +81,13 @@ def run(arguments: argparse.Namespace) -> int:
         limit=arguments.limit,
     )
     rows = source.priorities(wanted)
-    if arguments.jobs and not rows:
-        _refuse_unknown(source, arguments.jobs)
+    if has_nothing(source, wanted, rows):
+        return 1
     factors = [factor["name"] for factor in rows[0]["factors"]] if rows else list(source.weights())
     if not factors and not rows:
         print("rankd: no job is ranked yet: the prioritizer has made no pass", file=sys.stderr)
     _print_rows(arguments, rows, factors)
     return 0
-
-
-def _refuse_unknown(source: Source, ids: list[int | str]) -> None:
-    """Refuse if none of the ids is a job's. Jobs that are not pending are only left out of the table.
-
-    Raises:
-        Refused: ``unknown_job``.
-    """
-    if not source.jobs(JobFilter(ids=ids)):
-        named = ", ".join(map(str, ids[:MOST_NAMED])) + (", …" if len(ids) > MOST_NAMED else "")
-        raise Refused("unknown_job", f"there is no job {named}", "id", status=404)
 
 
 def _print_rows(arguments: argparse.Namespace, rows: list[Row], factors: list[str]) -> None:

@@ -13,6 +13,7 @@ from rankd.cli.common.limit import EVERYTHING
 from rankd.cli.common.option import add_asker, add_command, add_output, add_place, interval, job_names, limit, names
 from rankd.cli.common.record_source import Source, open_source
 from rankd.cli.common.table import print_json, print_table
+from rankd.cli.look.missing_job import has_nothing
 from rankd.core.errors import Refused
 from rankd.core.model.array import shown_list, shown_name
 from rankd.core.model.index_set import each, read, take, written
@@ -250,20 +251,23 @@ GPUS = Field("GPUS", _gpus, numeric=True)
 def run_queue(arguments: argparse.Namespace) -> int:
     """Print the queue once, or repeatedly with ``--iterate``."""
     while True:
-        _print_queue(arguments, open_source(arguments))
+        status = _print_queue(arguments, open_source(arguments))
         if arguments.iterate is None:
-            return 0
+            return status
         time.sleep(arguments.iterate)
         if not arguments.json:
             print(f"\n{shown_time(time.time())}", flush=True)
 
 
-def _print_queue(arguments: argparse.Namespace, source: Source) -> None:
+def _print_queue(arguments: argparse.Namespace, source: Source) -> int:
     states = None if arguments.jobs else ("pending",) if arguments.start else ACTIVE
-    rows = source.jobs(job_filter(arguments, states))
+    wanted = job_filter(arguments, states)
+    rows = source.jobs(wanted)
+    if has_nothing(source, wanted, rows):
+        return 1
     if arguments.nodelist:
-        wanted = set(unfold(arguments.nodelist))
-        rows = [row for row in rows if wanted & set(shown_nodes(row))]
+        nodes = set(unfold(arguments.nodelist))
+        rows = [row for row in rows if nodes & set(shown_nodes(row))]
     if not arguments.json:
         rows = [row for row in rows if not _has_run_out(row)]
     if arguments.array:
@@ -271,6 +275,7 @@ def _print_queue(arguments: argparse.Namespace, source: Source) -> None:
     rows.sort(key=_usual_order)
     default = "iwjutSDR" if arguments.start else "iwjuTMlDR" if arguments.long else "iwjutMDR"
     print_jobs(arguments, rows, default, source)
+    return 0
 
 
 def _has_run_out(row: Row) -> bool:
@@ -299,7 +304,10 @@ def _usual_order(row: Row) -> tuple[bool, float, int]:
 def run_list(arguments: argparse.Namespace) -> int:
     """Print jobs by id."""
     source = open_source(arguments)
-    rows = source.jobs(job_filter(arguments))
+    wanted = job_filter(arguments)
+    rows = source.jobs(wanted)
+    if has_nothing(source, wanted, rows):
+        return 1
     print_jobs(arguments, rows, "iwjuTMDxR", source)
     return 0
 

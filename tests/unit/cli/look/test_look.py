@@ -215,6 +215,25 @@ def test_a_wrong_limit_is_refused_in_plain_words_by_every_command(capsys, words,
     assert f"argument --limit: '{limit}' is not a limit; write a whole number of at least 1" in said
 
 
+@pytest.mark.parametrize("command", [["queue", "-j"], ["list", "-j"], ["acct", "-j"], ["acct"], ["prio", "-j"]])
+def test_jobs_that_do_not_exist_are_reported_by_every_list_as_show_does(rankd, capsys, command):
+    for name, said in (
+        ("999", "there is no job 999"),
+        ("999,1000_[1-2],1001_7", "there is no job 999, 1000_[1-2], 1001_7"),
+        ("900-950", "there is no job in 900-950"),
+        (",".join(map(str, range(900, 950))), f"there is no job {', '.join(map(str, range(900, 910)))}, …"),
+    ):
+        assert main([*command, name]) == 1
+        assert capsys.readouterr() == ("", f"rankd: {said}\n")
+    assert first(rankd(*command, "2,999")) == ["2"]
+    assert main([*command, "2,999,3-900"]) == 0
+    assert capsys.readouterr().err == "rankd: there is no job 999\n", "what is in a range is enough"
+    assert main([*command, "2,1000-1010"]) == 0
+    assert capsys.readouterr().err == "rankd: there is no job in 1000-1010\n"
+    assert main([*command, "2,900-1010", "-u", "nobody"]) == 0
+    assert capsys.readouterr().err == "", "job 2 exists, and nobody knows about the range"
+
+
 def test_prio_of_a_job_that_does_not_exist_is_refused_as_show_does(rankd, capsys):
     for words in (["show", "999"], ["prio", "-j", "999"]):
         assert main(words) == 1
