@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rankd.core.model.quantity import Resources, shown
+from rankd.core.model.amount_text import compared
+from rankd.core.model.quantity import Resources
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -33,7 +34,8 @@ def check_queue_rules(root: QueueDraft) -> None:
 def excess(amounts: Mapping[str, int], bound: Mapping[str, int]) -> str:
     """A text of the types for which the amounts are over the bound; empty if there are none."""
     over = sorted(resource for resource in amounts if amounts[resource] > bound.get(resource, amounts[resource]))
-    return ", ".join(f"{shown(name, amounts[name])} of {name}, over {shown(name, bound[name])}" for name in over)
+    pairs = [(name, *compared(name, amounts[name], bound[name])) for name in over]
+    return ", ".join(f"{amount} of {name}, over {most}" for name, amount, most in pairs)
 
 
 def least(first: Mapping[str, int], second: Mapping[str, int]) -> Resources:

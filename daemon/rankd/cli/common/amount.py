@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from rankd.core.model.amount_text import shown_bytes
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_BINARY = (("T", 2**40), ("G", 2**30), ("M", 2**20), ("K", 2**10))
 _OWN_COLUMNS = ("vcore", "memory")
 
 
@@ -66,15 +67,3 @@ def times(amounts: Mapping[str, Any], nodes: int) -> dict[str, Any]:
     {'gpu': 6}
     """
     return {kind: amount * nodes for kind, amount in amounts.items() if amount is not None}
-
-
-def shown_bytes(amount: float) -> str:
-    """Memory in the largest binary unit that it fills.
-
-    >>> [shown_bytes(b) for b in (0, 2**30, 1536 * 2**20)]
-    ['0', '1G', '1.5G']
-    """
-    for letter, size in _BINARY:
-        if amount >= size:
-            return f"{amount / size:.4g}{letter}"
-    return f"{amount:g}"

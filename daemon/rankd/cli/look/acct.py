@@ -18,6 +18,7 @@ from rankd.cli.look.missing_job import has_nothing
 from rankd.cli.look.queue import add_filters, add_limit, job_filter, shown_nodes
 from rankd.client.instant import parse_time
 from rankd.core.errors import Refused
+from rankd.core.model.amount_text import shown_bytes
 from rankd.core.model.array import shown_list, shown_name
 from rankd.core.model.nodelist import fold
 from rankd.wire.message import AccountingFilter
@@ -100,7 +101,7 @@ def _of_its_nodes() -> list[Field]:
         Field("GPUs", _gpus, lambda row: f"{_gpus(row):g}" if _gpus(row) else "", numeric=True),
         Field("AllocTRES", _alloc_tres),
         Field("ReqTRES", _req_tres),
-        Field("ReqMem", lambda row: row["resources"].get("memory", 0), numeric=True),
+        Field("ReqMem", _req_mem, lambda row: shown_bytes(_req_mem(row)), numeric=True),
     ]
 
 
@@ -143,6 +144,10 @@ def _of_its_use(known_until: Known) -> list[Field]:
         column_of("comment", "Comment"),
         column_of("cwd", "WorkDir"),
     ]
+
+
+def _req_mem(row: Row) -> float:
+    return float(row["resources"].get("memory") or 0)
 
 
 def _elapsed_s(known_until: Known, row: Row) -> int:

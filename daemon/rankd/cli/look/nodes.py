@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rankd.cli.common.amount import shown_bytes, shown_gres
+from rankd.cli.common.amount import shown_gres
 from rankd.cli.common.duration import shown_time
 from rankd.cli.common.freshness import say
 from rankd.cli.common.layout import Field, column_of, formatted, table_rows
@@ -13,6 +13,7 @@ from rankd.cli.common.record_source import open_source
 from rankd.cli.common.table import print_json, print_table
 from rankd.cli.look.device_line import GPUS, note_held, show_devices
 from rankd.core.errors import Refused
+from rankd.core.model.amount_text import shown_bytes
 from rankd.core.model.nodelist import fold, unfold
 from rankd.core.near_name import cut, near_name
 

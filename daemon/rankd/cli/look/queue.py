@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from rankd.cli.common.amount import gpus_of, shown_bytes, shown_gpus, shown_gres, times
+from rankd.cli.common.amount import gpus_of, shown_gpus, shown_gres, times
 from rankd.cli.common.duration import shown_duration, shown_time
 from rankd.cli.common.freshness import Known, say
 from rankd.cli.common.layout import Field, column_of, formatted, ordered, table_rows
@@ -15,6 +15,7 @@ from rankd.cli.common.record_source import Source, open_source
 from rankd.cli.common.table import print_json, print_table
 from rankd.cli.look.missing_job import has_nothing
 from rankd.core.errors import Refused
+from rankd.core.model.amount_text import shown_bytes
 from rankd.core.model.array import shown_list, shown_name
 from rankd.core.model.index_set import each, read, take, written
 from rankd.core.model.nodelist import fold, unfold

@@ -85,7 +85,7 @@ def _applications(row: Row) -> str:
 
 
 def _amounts(name: str) -> Callable[[Row], str]:
-    from rankd.cli.common.amount import shown_bytes
+    from rankd.core.model.amount_text import shown_bytes
 
     def text(row: Row) -> str:
         amounts = row[name] or {}

@@ -14,6 +14,7 @@ from rankd.cli.common.screen import print_line
 from rankd.cli.common.table import Column, print_json, print_table
 from rankd.cli.look.queue import shown_nodes
 from rankd.core.errors import Refused
+from rankd.core.model.amount_text import shown_all
 from rankd.core.model.array import parse_name
 from rankd.core.model.id_range import apart, written_range
 from rankd.core.model.index_set import each
@@ -22,7 +23,7 @@ from rankd.wire.page import JobList
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from rankd.cli.common.option import Subparsers
     from rankd.cli.common.record_source import Source
@@ -142,15 +143,22 @@ def failure(one: Row) -> str:
     return f"{what} failed {times}: {one['problem']}; it is sent again at {shown_time(one['again_at'])}"
 
 
+def _command(words: list[str]) -> str:
+    import shlex
+
+    return shlex.join(words)
+
+
+_IN_WORDS: Mapping[str, Callable[[Any], str]] = {"command": _command, "resources": shown_all}
+
+
 def _shown(name: str, value: Any) -> str:  # noqa: ANN401 - any JSON
     if name.endswith("_at"):
         return shown_time(value)
     if name.endswith("_limit_s"):
         return shown_duration(value)
-    if name == "command":
-        import shlex
-
-        return shlex.join(value)
+    if name in _IN_WORDS:
+        return _IN_WORDS[name](value)
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list | dict):

@@ -43,10 +43,11 @@ from rankd.core.admission.script_check import check_script
 from rankd.core.admission.submitter import Submitter
 from rankd.core.admission.user_limit import check_user_limits
 from rankd.core.errors import Refused
+from rankd.core.model.amount_text import compared
 from rankd.core.model.array import ArrayRequest, parse_array
 from rankd.core.model.job import URGENCY_DEFAULT, URGENCY_EXPEDITE, URGENCY_HOLD, AcceptedJob, JobRequest
 from rankd.core.model.node import Node
-from rankd.core.model.quantity import VCORE, Resources, shown
+from rankd.core.model.quantity import VCORE, Resources
 from rankd.core.model.queue import DEFAULT_QUEUE, ROOT_QUEUE
 from rankd.core.model.setting import Settings
 from rankd.core.near_name import MOST_COMPARED, cut, unknown
@@ -344,9 +345,10 @@ def check_queue_maximum(request: JobRequest, resources: Resources, queue: QueueE
     least = _least_nodes(request)
     for kind, amount in resources.items():
         if kind in queue.maximum and amount * least > queue.maximum[kind]:
+            asked, most = compared(kind, amount * least, queue.maximum[kind])
             message = (
-                f"the job asks for {shown(kind, amount * least):g} of {kind}, but {queue.path} may never use more than "
-                f"{shown(kind, queue.maximum[kind]):g}; ask for less, or name another queue"
+                f"the job asks for {asked} of {kind}, but {queue.path} may never use more than {most}; ask for less,"
+                " or name another queue"
             )
             raise Refused("queue_quota", message, "resources")
 

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from rankd.core.admission.device_request import read_request
 from rankd.core.admission.limit import MAX_KIND_NAME, MAX_KINDS, check_count
 from rankd.core.errors import Refused
+from rankd.core.model.amount_text import shown_amount
 from rankd.core.model.device import is_device_kind
 from rankd.core.model.quantity import (
     LARGEST_TOTAL,
@@ -15,7 +16,6 @@ from rankd.core.model.quantity import (
     Amount,
     Resources,
     check_node_amount,
-    shown,
 )
 from rankd.core.model.queue import Partition, walk_queues
 from rankd.core.model.setting import Settings
@@ -88,8 +88,8 @@ def _check_amount(kind: str, amount: int, nodes: int) -> None:
     except ValueError as error:
         raise Refused("bad_quantity", f"{kind}: {error}", f"resources.{kind}") from None
     if amount * nodes > LARGEST_TOTAL:
+        each, most = shown_amount(kind, amount), shown_amount(kind, LARGEST_TOTAL)
         message = (
-            f"{kind}: {shown(kind, amount):g} on each of {nodes} nodes is more than {shown(kind, LARGEST_TOTAL):g} "
-            "in all; ask for less, or for fewer nodes"
+            f"{kind}: {each} on each of {nodes} nodes is more than {most} in all; ask for less, or for fewer nodes"
         )
         raise Refused("bad_quantity", message, f"resources.{kind}")

@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Mapping
 from itertools import islice
 
-from rankd.core.model.quantity import Resources, shown
+from rankd.core.model.amount_text import compared
+from rankd.core.model.quantity import Resources
 from rankd.core.near_name import cut
 from rankd.core.placement.constraint import NODE, parse_constraints
 from rankd.core.placement.request import Shape, counted_nodes
@@ -80,8 +81,9 @@ class Offered:
         for kind, amount in wanted.items():
             most = self._most(partition, kind)
             if amount > most:
+                asked, offer = compared(kind, amount, most)
                 return (
-                    f"the job asks for {kind} {shown(kind, amount)} on a node, and no node in partition"
-                    f" '{cut(partition)}' offers more than {shown(kind, most)}"
+                    f"the job asks for {kind} {asked} on a node, and no node in partition '{cut(partition)}' offers"
+                    f" more than {offer}"
                 )
         return None

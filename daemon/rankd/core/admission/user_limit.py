@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from rankd.core.admission.queue_entry import QueueEntry
 from rankd.core.errors import Refused
+from rankd.core.model.amount_text import compared
 from rankd.core.model.job import JobRequest
-from rankd.core.model.quantity import Resources, shown
+from rankd.core.model.quantity import Resources
 from rankd.core.model.queue import limits_of
 
 
@@ -30,8 +31,9 @@ def check_user_limits(
 def _check(resources: Mapping[str, int], nodes: int, most: Resources, whose: str) -> None:
     for kind, amount in resources.items():
         if kind in most and amount * nodes > most[kind]:
+            asked, limit = compared(kind, amount * nodes, most[kind])
             message = (
-                f"the job asks for {shown(kind, amount * nodes):g} of {kind}, but the limit of {whose} is "
-                f"{shown(kind, most[kind]):g}; ask for less, or name another queue"
+                f"the job asks for {asked} of {kind}, but the limit of {whose} is {limit}; ask for less, or name"
+                " another queue"
             )
             raise Refused("user_limit", message, "resources")

@@ -13,6 +13,7 @@ import re
 from typing import TYPE_CHECKING
 
 from rankd.core.errors import Refused
+from rankd.core.model.amount_text import compared
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -94,7 +95,8 @@ def check_node_amount(resource: str, amount: int) -> None:
     """
     most = MOST_CORES * 1000 if resource == VCORE else MOST_OF_A_NODE
     if amount > most:
-        raise ValueError(f"{shown(resource, amount):g} is more than one node may have ({shown(resource, most)})")
+        asked, bound = compared(resource, amount, most)
+        raise ValueError(f"{asked} is more than one node may have ({bound})")
 
 
 def parse_resources(amounts: Mapping[str, Amount], field: str = "resources") -> Resources:

@@ -15,7 +15,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from rankd.core.model.quantity import Resources, shown
+from rankd.core.model.amount_text import shown_amount
+from rankd.core.model.quantity import Resources
 from rankd.core.model.queue import Limit, limits_of
 from rankd.core.placement.problem import QUEUE_QUOTA, USER_LIMIT, Tenant
 from rankd.core.placement.queue_index import QueueIndex
@@ -68,7 +69,7 @@ class Account:
         resources, applications = self.maximum
         if blocked == "applications":
             return f"{self.name} is at its maximum of {applications} running applications"
-        return f"{self.name} is at its maximum of {blocked} ({shown(blocked, resources[blocked]):g})"
+        return f"{self.name} is at its maximum of {blocked} ({shown_amount(blocked, resources[blocked])})"
 
 
 class Over(msgspec.Struct, frozen=True):

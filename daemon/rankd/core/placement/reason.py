@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from rankd.core.instant import shown_instant
+from rankd.core.model.amount_text import shown_amount
 from rankd.core.model.device import model_of
-from rankd.core.model.quantity import shown
 from rankd.core.placement.node_set import Demand
 from rankd.core.placement.node_table import NodeTable
 from rankd.core.placement.problem import NO_NODE_FITS, RESERVED, RESOURCES
@@ -89,7 +89,7 @@ def _missing(shape: Shape, table: NodeTable) -> str:
     most = table.capacity[table.up].max(axis=0, initial=0)
     columns = {kind: column for column, kind in enumerate(table.types)}
     lacks = [
-        f"{kind} (at most {shown(kind, int(most[columns[kind]]) if kind in columns else 0):g})"
+        f"{kind} (at most {shown_amount(kind, int(most[columns[kind]]) if kind in columns else 0)})"
         for kind, amount in sorted(shape.resources.items())
         if kind not in columns or amount > int(np.int64(most[columns[kind]]))
     ]

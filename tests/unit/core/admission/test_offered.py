@@ -30,7 +30,7 @@ def shape(partition="default", constraints=None, nodes=1, **resources):
     ("asked", "said"),
     [
         (shape(vcore=9000), "asks for vcore 9 on a node, and no node in partition 'default' offers more than 8;"),
-        (shape(memory=2**31), "no node in partition 'default' offers more than 1073741824;"),
+        (shape(memory=2**31), "no node in partition 'default' offers more than 1G;"),
         (shape(gpu=1), "no node in partition 'default' offers more than 0;"),
         (shape("gpu", vcore=1000, **{"gpu:a100": 3}), "no node in partition 'gpu' offers more than 2;"),
         (shape(constraints="rankd/node in (nowhere)"), "there is no node 'nowhere' in partition 'default';"),

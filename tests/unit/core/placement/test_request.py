@@ -34,5 +34,5 @@ def test_a_key_does_not_depend_on_the_order_of_types_nor_on_the_process():
 
 def test_a_shape_is_described_in_the_units_of_users():
     asked = shape(resources={"vcore": 1500, "memory": 2**30}, constraints="gpu=a100", exclusive=True)
-    assert described(asked) == "memory 1.07374e+09, vcore 1.5, gpu=a100, exclusive"
+    assert described(asked) == "memory 1G, vcore 1.5, gpu=a100, exclusive"
     assert described(shape(resources={})) == "nothing in particular"
