@@ -53,7 +53,7 @@ def test_a_task_is_named_by_its_array_or_by_its_record(machine):
         [shown] = machine.rows("SELECT json_extract(request, '$.array') AS listed FROM jobs WHERE id = ?", new)
         assert shown["listed"] == listed
     missing = machine.rankd_fails("retry", f"{array}_9", str(array))
-    assert f"rankd: {array}_9: there is no task {array}_9 of array {array}" in missing
+    assert f"rankd: there is no task {array}_9 of array {array}" in missing
 
 
 def test_a_job_that_has_not_ended_is_refused_and_a_retry_may_be_held(machine):

@@ -25,7 +25,7 @@ from rankd.wire.message import AccountingFilter
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from rankd.cli.common.option import Subparsers
     from rankd.store.engine.reading import Row
@@ -41,7 +41,8 @@ def add_parser(subparsers: Subparsers) -> None:
     """Add ``acct``."""
     text = (
         "What jobs used that were in the system since midnight, or in a given time; of named jobs at any time."
-        " An array's line has the sums of its tasks among the lines, and the highest of their exit codes."
+        " An array that you name has a line with the sums of its tasks among the lines, and the highest of their exit"
+        " codes. Other lists have its tasks only, so that sums of the lines count everything once."
     )
     parser = add_command(subparsers, "acct", run, text)
     parser.add_argument(
@@ -174,17 +175,25 @@ def _reason(row: Row) -> str:
     return ": ".join(text for text in (row.get("cause"), row.get("message")) if text)
 
 
-def _add_totals(rows: Sequence[Row]) -> None:
-    """Give the rows of arrays the sums of what their tasks among the rows used."""
+def _counted_once(rows: Sequence[Row], named: Collection[int | str]) -> list[Row]:
+    """The rows without those of arrays whose tasks are among them, and that are not named as a whole.
+
+    A row of pending tasks stays. The rows of named arrays get the sums of what their tasks among the rows used.
+    """
     tasks: dict[int, list[Row]] = {}
     for row in rows:
         if row.get("array_job") is not None:
             tasks.setdefault(row["array_job"], []).append(row)
+    kept: list[Row] = []
     for row in rows:
-        if row.get("array_job") is None and (own := tasks.get(row["id"])):
+        own = tasks.get(row["id"]) if row.get("array_job") is None else None
+        if own is None or row["id"] in named or row.get("array") is not None:
+            kept.append(row)
+        if own is not None and row["id"] in named:
             row["tasks"] = own
             row["cpu_s"] = sum(one["cpu_s"] or 0.0 for one in own)
             row["max_rss_bytes"] = max((one["max_rss_bytes"] or 0 for one in own), default=0) or None
+    return kept
 
 
 def _name(row: Row) -> str:
@@ -268,7 +277,7 @@ def run(arguments: argparse.Namespace) -> int:
     if has_nothing(source, wanted, rows):
         return 1
     if not arguments.json:
-        _add_totals(rows)
+        rows = _counted_once(rows, wanted.ids or ())
     if arguments.json:
         print_json(rows)
     elif arguments.parsable2:

@@ -25,7 +25,7 @@ from rankd.wire.job_selection import JobFilter
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from rankd.cli.common.option import Subparsers
 
@@ -270,13 +270,22 @@ def _print_queue(arguments: argparse.Namespace, source: Source) -> int:
         nodes = set(unfold(arguments.nodelist))
         rows = [row for row in rows if nodes & set(shown_nodes(row))]
     if not arguments.json:
-        rows = [row for row in rows if not _has_run_out(row)]
+        rows = counted_once(rows)
     if arguments.array:
         rows = [one for row in rows for one in _each_task(row)]
     rows.sort(key=_usual_order)
     default = "iwjutSDR" if arguments.start else "iwjuTMlDR" if arguments.long else "iwjutMDR"
     print_jobs(arguments, rows, default, source)
     return 0
+
+
+def counted_once(rows: Sequence[Row]) -> list[Row]:
+    """The rows without those of ended arrays, and of arrays without pending tasks, whose tasks have rows of their own.
+
+    An ended array whose tasks are not among the rows stays, such as one that was cancelled before any task started.
+    """
+    arrays = {row.get("array_job") for row in rows}
+    return [row for row in rows if not _has_run_out(row) and (row["id"] not in arrays or row["array"] is not None)]
 
 
 def _has_run_out(row: Row) -> bool:

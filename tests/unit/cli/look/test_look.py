@@ -7,6 +7,7 @@ from contextlib import closing
 import pytest
 from unit.store.sample_database import NOW, WEIGHTS, make_database
 
+from rankd.cli.look import acct, queue
 from rankd.cli.look.nodes import fields, shown_state
 from rankd.cli.look.prio import decimals
 from rankd.cli.look.show import _print_record
@@ -436,3 +437,30 @@ def test_upgrade_makes_what_is_missing_and_does_nothing_twice(tmp_path, capsys):
         assert main(["db", "upgrade", "--db", str(tmp_path / "new" / "rankd.db")]) == 0
     assert main(["db", "check", "--db", str(tmp_path / "new" / "rankd.db")]) == 0
     assert "integrity ok" in capsys.readouterr().out
+
+
+def array_row(job=17, array=None, state="failed", **fields):
+    return {"id": job, "array": array, "state": state, "nodelist": None, "cpu_s": None, "max_rss_bytes": None, **fields}
+
+
+def task_row(job, task, state, cpu_s=1.5):
+    return array_row(job, state=state, array_job=17, array_task=task, cpu_s=cpu_s, max_rss_bytes=task * 1024)
+
+
+def test_an_ended_array_and_its_tasks_are_one_piece_of_work_each():
+    tasks = [task_row(18, 1, "failed"), task_row(19, 2, "completed")]
+    single = array_row(20, state="failed")
+    for array in (array_row(), array_row(state="running")):
+        assert queue.counted_once([array, *tasks, single]) == [*tasks, single]
+        assert acct._counted_once([array, *tasks, single], []) == [*tasks, single]
+        assert acct._counted_once([array, *tasks], ["17-17", 18]) == tasks, "a range names no single array"
+    pending, cancelled = array_row(array="3-9", state="pending"), array_row(state="cancelled")
+    for counted in (queue.counted_once, lambda rows: acct._counted_once(rows, [])):
+        assert counted([pending, *tasks]) == [pending, *tasks], "its pending tasks are work, too"
+        assert counted([cancelled, single]) == [cancelled, single]
+    assert "tasks" not in pending
+
+
+def test_a_named_array_has_the_total_of_its_tasks():
+    total, *tasks = acct._counted_once([array_row(), task_row(18, 1, "failed"), task_row(19, 2, "completed")], [17])
+    assert (total["id"], total["cpu_s"], total["max_rss_bytes"], total["tasks"]) == (17, 3.0, 2048, tasks)
