@@ -153,7 +153,7 @@ async def test_errors_are_of_the_family_of_their_code(site, way):
     async with Client(**options(site, way)) as rankd:
         with pytest.raises(NotFound) as error:
             await rankd.show(99)
-        assert (error.value.code, error.value.field, error.value.status) == ("unknown_job", "id", 404)
+        assert (error.value.code, error.value.field, error.value.status) == ("unknown_job", "job", 404)
         with pytest.raises(BadRequest) as bad:
             await rankd.submit(command=["true"], queue="nowhere")
         assert (bad.value.code, bad.value.field) == ("unknown_queue", "queue")

@@ -130,7 +130,7 @@ class Client:
         *,
         after: int | None = None,
         since: float | None = None,
-        users: Sequence[str] | None = None,
+        users: str | Sequence[str] | None = None,
     ) -> AsyncGenerator[UserTransition, None]:
         """Follow events of jobs, each once and in order, without end.
 

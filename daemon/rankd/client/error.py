@@ -1,6 +1,6 @@
 """What the client raises: one class per family of codes. All are :class:`rankd.core.errors.RankdError`.
 
-Each error has ``code`` (stable), ``message`` (for people), ``field`` (which field of the request) and ``status``.
+Each error has ``code`` (stable), ``message`` (for people), ``field`` (which argument) and ``status``.
 """
 
 from __future__ import annotations
@@ -79,9 +79,14 @@ FAMILIES: dict[int, type[RequestError]] = {
 """The classes by status."""
 
 
+_ARGUMENTS = {"id": "job", "ids": "jobs"}
+"""What methods call fields of requests that have other names."""
+
+
 def as_raised(error: RankdError) -> RequestError:
-    """The error of the family of this one."""
+    """The error of the family of this one. It names arguments of methods, not paths in requests (``$.nodes``)."""
     if isinstance(error, RequestError):
         return error
     family = FAMILIES.get(error.status, BadRequest if 400 <= error.status < 500 else RequestError)
-    return family(error.code, error.message, error.field, error.status)
+    field = None if error.field is None else error.field.removeprefix("$.")
+    return family(error.code, error.message.replace("`$.", "`"), _ARGUMENTS.get(field or "", field), error.status)

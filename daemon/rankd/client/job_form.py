@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from rankd.client.given import with_dependencies
 from rankd.client.key import Job
 from rankd.core.admission.script_check import MOST_BYTES, check_script
 from rankd.core.errors import Refused
@@ -33,16 +34,17 @@ def job_of(
     ``said`` gets what the lines of a script warn of, which are Python warnings as well.
 
     Raises:
-        Refused: ``bad_script``, ``script_too_large``, ``bad_directive``, ``usage``: a script can't be submitted so.
+        Refused: ``bad_dependency``; ``bad_script``, ``script_too_large``, ``bad_directive``, ``usage``: a script can't
+            be submitted so.
     """
     if isinstance(given, str | Path):
         job = _of_script(given, fields, [] if said is None else said)
     else:
-        options = {name: value for name, value in fields.items() if name not in ("args", "directives")}
-        job = {**({} if given is None else _document(given)), **options}
+        fields = {name: value for name, value in fields.items() if name not in ("args", "directives")}
+        job = {**({} if given is None else _document(given)), **fields}
     if (is_local or "script" in job) and job.get("cwd") is None:
         job["cwd"] = str(Path.cwd())
-    return job
+    return with_dependencies(job)
 
 
 def jobs_of(given: Sequence[object], *, is_local: bool) -> list[Job]:

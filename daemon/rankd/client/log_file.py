@@ -47,7 +47,7 @@ class LogFile:
         """The next bytes; None at the end.
 
         Raises:
-            Refused: ``not_started``; ``log_not_here``: the file can't be read here.
+            Refused: ``not_started``; ``is_array``; ``log_not_here``: the file can't be read here.
         """
         if self._handle is None:
             self._handle = self._opened((yield from self._started(effort)))
@@ -72,11 +72,20 @@ class LogFile:
         """The record of the job once it has started."""
         while True:
             record = yield from self._record(effort)
+            self._check_single(record)
             if record.started_at is not None and record.state not in NOT_STARTED:
                 return record
             if self._is_ended or not self._follow:
-                raise Refused("not_started", f"job {self._job} is {record.state} and has not started", "id", 409)
+                raise Refused("not_started", f"job {self._job} is {record.state} and has not started", "job", 409)
             yield Pause(LOOK_EVERY_S, LOOK_EVERY_S)
+
+    def _check_single(self, record: JobRecord) -> None:
+        """An array has no output: its record runs on no node."""
+        has_run = record.started_at is not None and record.state not in NOT_STARTED and record.nodelist is None
+        if record.array_task is None and (record.array is not None or has_run):
+            example = f"logs('{record.id}_0')"
+            message = f"job {self._job} is an array, whose tasks each have an output of their own; name one: {example}"
+            raise Refused("is_array", message, "job")
 
     def _opened(self, record: JobRecord) -> int:
         path: str | None = getattr(record, self._stream)
@@ -94,4 +103,4 @@ class LogFile:
 
     def _not_here(self, record: JobRecord, why: str) -> Refused:
         message = f"the output of job {self._job} on {record.nodelist or 'its node'} can't be read here: {why}"
-        return Refused("log_not_here", message, "id", 404)
+        return Refused("log_not_here", message, "job", 404)

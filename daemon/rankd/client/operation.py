@@ -7,6 +7,7 @@ from typing import Any, TypedDict, TypeVar
 
 import msgspec
 
+from rankd.client.given import listed, with_dependencies
 from rankd.client.job_form import JobLike, ScriptLike, job_of, jobs_of
 from rankd.client.key import with_keys
 from rankd.client.look import look, rows
@@ -42,16 +43,19 @@ NOT_ENDED = [str(state) for state in State if state not in FINAL_STATES]
 
 
 class Conditions(TypedDict, total=False):
-    """Which jobs: all conditions must hold; the entries of a list are alternatives. ``limit``: the most."""
+    """Which jobs: all conditions must hold; the entries of a list are alternatives. ``limit``: the most.
 
-    ids: Sequence[JobName]
-    users: Sequence[str]
-    accounts: Sequence[str]
-    queues: Sequence[str]
-    partitions: Sequence[str]
-    states: Sequence[str]
-    names: Sequence[str]
-    qos: Sequence[str]
+    A single name needs no list.
+    """
+
+    ids: Names
+    users: str | Sequence[str]
+    accounts: str | Sequence[str]
+    queues: str | Sequence[str]
+    partitions: str | Sequence[str]
+    states: str | Sequence[str]
+    names: str | Sequence[str]
+    qos: str | Sequence[str]
     limit: int
 
 
@@ -98,11 +102,9 @@ def wait(jobs: Names, effort: Effort, timeout_s: float | None) -> Plan[JobRecord
     return records[0] if is_one and len(records) == 1 else records
 
 
-def wanted_events(jobs: Names | None, users: Sequence[str] | None) -> Wanted:
+def wanted_events(jobs: Names | None, users: str | Sequence[str] | None) -> Wanted:
     """Which events to follow."""
-    if isinstance(jobs, int | str):
-        jobs = [jobs]
-    return Wanted(jobs=None if jobs is None else list(jobs), users=None if users is None else list(users))
+    return Wanted(jobs=None if jobs is None else listed(jobs), users=None if users is None else listed(users))
 
 
 def show(job: JobName, effort: Effort) -> Plan[JobRecord]:
@@ -170,7 +172,7 @@ def act(
     chosen = JobFilter(**_fields(conditions)) if conditions else None
     id_, ids = selected(jobs, chosen)
     if chosen is not None and jobs is not None:
-        raise Refused("usage", "name jobs, or give conditions, not both", "id")
+        raise Refused("usage", "name jobs, or give conditions, not both", "jobs")
     selection = JobSelection(id=id_, ids=ids, filter=chosen, dry_run=dry_run)
     return (yield from change_all(verb, selection, effort))
 
@@ -178,8 +180,11 @@ def act(
 def update(jobs: Names, changes: Mapping[str, Any], effort: Effort, *, dry_run: bool) -> Plan[SelectionReply]:
     """Change fields of pending jobs."""
     id_, ids = selected(jobs, None)
-    document = {"id": id_, "ids": ids, "dry_run": dry_run, **changes}
-    selection = msgspec.convert(document, JobUpdate, strict=True)
+    document = {"id": id_, "ids": ids, "dry_run": dry_run, **with_dependencies(changes)}
+    try:
+        selection = msgspec.convert(document, JobUpdate, strict=True)
+    except msgspec.ValidationError as error:
+        raise Refused("bad_request", f"{error}".replace("`$.", "`")) from None
     return (yield from change_all("job.update", selection, effort))
 
 
@@ -201,8 +206,4 @@ def _fields(conditions: Conditions) -> dict[str, Any]:
     if unknown:
         message = f"there is no condition '{min(unknown)}'; there are {', '.join(sorted(Conditions.__annotations__))}"
         raise TypeError(message)
-    return {
-        name: value if isinstance(value, int) else list(value)  # type: ignore[call-overload]
-        for name, value in conditions.items()
-        if name != "limit"
-    }
+    return {name: listed(value) for name, value in conditions.items() if name != "limit"}  # type: ignore[arg-type] # all but the limit

@@ -88,7 +88,7 @@ def selected(
         Refused: ``empty_selection``: neither jobs nor conditions; every job would be meant.
     """
     if jobs is None and chosen is None:
-        raise Refused("empty_selection", "name jobs, or give conditions such as states=['pending']", "id")
+        raise Refused("empty_selection", "name jobs, or give conditions such as states=['pending']", "jobs")
     if isinstance(jobs, int | str):
         return jobs, None
     return None, None if jobs is None else list(jobs)

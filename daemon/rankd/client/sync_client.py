@@ -131,7 +131,7 @@ class SyncClient:
         *,
         after: int | None = None,
         since: float | None = None,
-        users: Sequence[str] | None = None,
+        users: str | Sequence[str] | None = None,
     ) -> Generator[UserTransition, None, None]:
         """Follow events of jobs, each once and in order, without end.
 

@@ -7,7 +7,7 @@ from rankd.core.errors import AboveLimit, RankdError, Refused, RoleLost, Unavail
 @pytest.mark.parametrize(
     ("error", "family"),
     [
-        (Refused("unknown_job", "no", "id", 404), NotFound),
+        (Refused("unknown_queue", "no", "queue", 404), NotFound),
         (Refused("bad_field", "no"), BadRequest),
         (Refused("strange", "no", status=418), BadRequest),
         (Unavailable("no_answer", "no"), NotReady),
@@ -30,3 +30,10 @@ def test_an_error_of_the_client_stays_as_it_is():
     assert as_raised(error) is error
     assert isinstance(error, TimeoutError)
     assert all(issubclass(family, RequestError) for family in FAMILIES.values())
+
+
+def test_an_error_names_arguments_and_no_paths_in_requests():
+    raised = as_raised(Refused("unknown_job", "there is no job 9", "id", status=404))
+    assert raised.field == "job"
+    raised = as_raised(Refused("bad_request", "Expected `int`, got `str` - at `$.nodes`", "$.nodes"))
+    assert (raised.message, raised.field) == ("Expected `int`, got `str` - at `nodes`", "nodes")

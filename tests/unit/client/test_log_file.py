@@ -13,7 +13,15 @@ class Job:
 
     def __init__(self, path, *story, state="running", started_at=0.0):
         self.record = SimpleNamespace(
-            state=state, stdout=str(path), stderr=None, started_at=started_at, nodelist="n1", path=path
+            state=state,
+            stdout=str(path),
+            stderr=None,
+            started_at=started_at,
+            nodelist="n1",
+            path=path,
+            id=17,
+            array=None,
+            array_task=None,
         )
         self.story = list(story)
         self.now = 0.0
@@ -103,3 +111,22 @@ def test_the_file_of_an_earlier_attempt_is_not_taken_for_the_jobs(path):
     os.utime(path, (1000.0, 1000.0))
     with pytest.raises(Refused, match="is not the file of this run"):
         Job(path, started_at=2000.0).read(follow=False)
+
+
+@pytest.mark.parametrize(
+    ("array", "state"), [("0-9", "pending"), (None, "running"), (None, "completed")], ids=["waits", "runs", "ended"]
+)
+@pytest.mark.parametrize("follow", [False, True])
+def test_the_output_of_an_array_is_that_of_its_tasks(path, array, state, follow):
+    job = Job(path, state=state, started_at=5.0)
+    job.record.array, job.record.nodelist, job.record.stdout = array, None, None
+    with pytest.raises(Refused, match=r"job 17 is an array.*name one: logs\('17_0'\)") as caught:
+        job.read(follow=follow)
+    assert (caught.value.code, caught.value.field) == ("is_array", "job")
+
+
+def test_a_task_without_a_record_has_not_started(path):
+    job = Job(path, state="pending", started_at=None)
+    job.record.array, job.record.array_task = "0-9", 3
+    with pytest.raises(Refused, match="has not started"):
+        job.read(follow=False)
