@@ -49,7 +49,8 @@ def program(folder: Path, answer: str = "") -> dict[str, str]:
     (file := folder / "bin" / "rankd").write_text(f"#!/bin/sh\n{lines}")
     file.chmod(0o755)
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("RANKD_", "XDG_"))}
-    return kept | {"PATH": f"{folder / 'bin'}:{os.environ['PATH']}", "HOME": str(folder), "TERM": "dumb"}
+    patient = {"RANKD_COMPLETE_S": str(PATIENCE_S)}
+    return kept | patient | {"PATH": f"{folder / 'bin'}:{os.environ['PATH']}", "HOME": str(folder), "TERM": "dumb"}
 
 
 def hostile(folder: Path) -> dict[str, str]:
@@ -188,3 +189,16 @@ def test_no_other_command_imports_the_library(tmp_path):
     assert "shtab" not in done.stderr
     assert "completion" in done.stdout
     assert "\n  complete " not in done.stdout
+
+
+def test_a_rankd_that_does_not_answer_does_not_stop_the_shell(tmp_path):
+    environment = program(tmp_path, "exec sleep 100000")
+    del environment["RANKD_COMPLETE_S"]
+    assert in_bash(environment, "rankd", "show", "1") == []
+
+
+def test_names_that_are_the_same_everywhere_need_no_rankd(tmp_path):
+    environment = program(tmp_path)
+    assert in_bash(environment, "rankd", "queue", "--states", "pen") == ["pending"]
+    assert in_bash(environment, "rankd", "nodes", "--states", "dr") == ["draining", "drained"]
+    assert in_bash(environment, "rankd", "acct", "--format", "JobID,Work") == ["JobID,WorkDir"]

@@ -38,7 +38,7 @@ def add_parser(subparsers: Subparsers) -> None:
     """Add ``complete``."""
     parser = add_command(subparsers, "complete", run, "Print the names that begin with a prefix, for shells.")
     parser.add_argument("--within", type=float, default=WITHIN_S, metavar="SECONDS", help="give up after this time")
-    parser.add_argument("kind", choices=tuple(_NAMES), help="what is completed")
+    parser.add_argument("kind", choices=(*_NAMES, *_FIXED), help="what is completed")
     parser.add_argument("words", nargs=argparse.REMAINDER, metavar="WORD", help="the prefix, then the words before it")
 
 
@@ -52,7 +52,9 @@ def run(arguments: argparse.Namespace) -> int:
         found: list[str] = []
         with suppress(Exception, SystemExit):
             prefix, *words = arguments.words or [""]
-            found = offered(_NAMES[arguments.kind](_source(words), _last(prefix)), prefix)
+            fixed = _FIXED.get(arguments.kind)
+            names = _NAMES[arguments.kind](_source(words), _last(prefix)) if fixed is None else fixed()
+            found = offered(names, prefix)
         faulthandler.cancel_dump_traceback_later()
     print("".join(f"{name}\n" for name in found), end="")
     return 0
@@ -149,10 +151,60 @@ def _classes(source: Source, _: str) -> Iterator[str]:
     return (row["name"] for row in source.classes())
 
 
+def _users(source: Source, _: str) -> Iterator[str]:
+    return (row["user"] for row in source.shares() if row["user"] is not None)
+
+
+def _accounts(source: Source, _: str) -> Iterator[str]:
+    return (row["account"] for row in source.shares())
+
+
+def _qos(source: Source, _: str) -> Iterator[str]:
+    """The QoS of the newest jobs that have not ended."""
+    from rankd.wire.job_selection import JobFilter
+
+    found = source.jobs(JobFilter(states=["pending", "running"], limit=MOST))
+    return (row["qos"] for row in found if row["qos"] is not None)
+
+
+def _states() -> Iterable[str]:
+    from rankd.cli.look.queue import SHORT_STATES
+
+    return ["all", *SHORT_STATES]
+
+
+def _node_states() -> Iterable[str]:
+    return ["idle", "mixed", "allocated", "draining", "drained", "down", "lost"]
+
+
+def _acct_fields() -> Iterable[str]:
+    from rankd.cli.common.freshness import Known
+    from rankd.cli.look.acct import fields
+
+    return ["ALL", *(field.header for field in fields(Known({}, {}, 0.0)).values())]
+
+
+def _share_columns() -> Iterable[str]:
+    from rankd.cli.look.share import fields
+
+    return fields()
+
+
+_FIXED: dict[str, Callable[[], Iterable[str]]] = {
+    "states": _states,
+    "node_states": _node_states,
+    "acct_fields": _acct_fields,
+    "share_columns": _share_columns,
+}
+"""Names that are the same everywhere: no rankd is asked."""
+
 _NAMES: dict[str, Callable[[Source, str], Iterator[str]]] = {
     "jobs": _jobs,
     "queues": _queues,
     "partitions": _partitions,
     "nodes": _nodes,
     "classes": _classes,
+    "users": _users,
+    "accounts": _accounts,
+    "qos": _qos,
 }

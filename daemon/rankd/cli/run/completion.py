@@ -29,16 +29,36 @@ KINDS = {
     "PARTITIONS": "partitions",
     "partition": "partitions",
     "CLASS": "classes",
+    "USERS": "users",
+    "ACCOUNTS": "accounts",
+    "account": "accounts",
+    "QOS": "qos",
+    "qos": "qos",
+    "STATES": "states",
+    "FIELDS": "acct_fields",
+    "COLUMNS": "share_columns",
 }
 """What ``rankd complete`` is asked for, by the name that the help shows for a value."""
+OF_NODES = {"states": "node_states"}
+"""What it is asked for instead by `rankd nodes`."""
+WITHIN = "RANKD_COMPLETE_S"
+WITHIN_S = 1
+"""A shell waits no longer for names, also on a machine that starts programs slowly; or what the variable says."""
 
 _CALL = {
     # compgen -W would expand what it reads, as the shell does; so the lines go into the list as they are
-    "bash": 'rankd complete %s "$1" "${COMP_WORDS[@]:1:COMP_CWORD-1}" 2>/dev/null',
-    "zsh": 'local -a found; found=("${(@f)$(rankd complete %s "$PREFIX" "${words[@]}" 2>/dev/null)}");'
+    "bash": '_rankd_ask %s "$1" "${COMP_WORDS[@]:1:COMP_CWORD-1}" 2>/dev/null',
+    "zsh": 'local -a found; found=("${(@f)$(_rankd_ask %s "$PREFIX" "${words[@]}" 2>/dev/null)}");'
     ' [[ -n $found ]] && compadd "$@" -a found',
 }
-_FISH = "(rankd complete %s (commandline -ct) (commandline -opc) 2>/dev/null)"
+_ASK = f"""_rankd_ask() {{
+  if command -v timeout >/dev/null; then command timeout "${{{WITHIN}:-{WITHIN_S}}}" rankd complete "$@"
+  else rankd complete "$@"; fi
+}}"""
+_FISH = (
+    f"(command timeout (set -q {WITHIN}; and echo ${WITHIN}; or echo {WITHIN_S}) rankd complete %s"
+    " (commandline -ct) (commandline -opc) 2>/dev/null)"
+)
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -86,11 +106,13 @@ def _mark(parser: argparse.ArgumentParser) -> None:
         elif name in DIRECTORIES:
             action.complete = shtab.DIRECTORY  # type: ignore[attr-defined]
         elif name in KINDS:
-            action.complete = _asking(KINDS[name])  # type: ignore[attr-defined]
+            kind = KINDS[name]
+            kind = OF_NODES.get(kind, kind) if parser.prog.endswith(" nodes") else kind
+            action.complete = _asking(kind)  # type: ignore[attr-defined]
 
 
 def _asking(kind: str) -> dict[str, str | dict[str, str]]:
     """How the shells ask for names of this kind, in the form of shtab."""
     function = f"_rankd_complete_{kind}"
-    preamble = {shell: f"{function}() {{\n  {call % kind}\n}}" for shell, call in _CALL.items()}
+    preamble = {shell: f"{_ASK}\n{function}() {{\n  {call % kind}\n}}" for shell, call in _CALL.items()}
     return {"bash": function, "zsh": function, "fish": _FISH % kind, "preamble": preamble}

@@ -3,7 +3,7 @@ import argparse
 import pytest
 
 from rankd.cli.main import COMMANDS, HIDDEN, whole_parser
-from rankd.cli.run.completion import DIRECTORIES, FILES, KINDS, SHELLS, script
+from rankd.cli.run.completion import DIRECTORIES, FILES, KINDS, OF_NODES, SHELLS, script
 
 
 def actions(parser):
@@ -28,5 +28,6 @@ def test_a_parser_of_all_commands_knows_no_hidden_one():
 @pytest.mark.parametrize("shell", SHELLS)
 def test_the_script_asks_for_each_kind_of_name(shell):
     text = script(shell)
-    assert all(f"rankd complete {kind} " in text for kind in KINDS.values())
+    ask = "rankd complete" if shell == "fish" else "_rankd_ask"
+    assert all(f"{ask} {kind} " in text for kind in {*KINDS.values(), *OF_NODES.values()})
     assert 'compgen -W "$(rankd' not in text
