@@ -176,10 +176,11 @@ REQUESTS = {
     **dict.fromkeys(
         (
             "site.show", "schema.show", "node.list", "queue.list", "share.list", "service.list", "diag.show",
-            "class.list", "config.reload", "device.list",
+            "class.list", "config.reload", "device.list", "stream.check",
         ),
         lambda _site, _of: {},
     ),
+    "stream.rebuild": lambda _site, _of: {"unknown": True},
     "diag.show reset": lambda _site, _of: {"reset": True},
     "class.show": lambda _site, _of: {"name": "system-node-critical"},
     "class.create": lambda _site, _of: {"name": f"c{next(_NAMES)}", "value": 1},

@@ -144,6 +144,8 @@ async def _changes(checked: Checked, never: int) -> None:
     await checked.ask("node.device_resume", {"node": node, "device": "none"}, refused="unknown_device")
     assert (await checked.ask("node.undrain", {"nodes": [node]}))["failed"]
     await checked.ask("config.reload", {})
+    await checked.ask("stream.check", {})
+    await checked.ask("stream.rebuild", {"lose_enqueued": True})
 
 
 async def _reports(checked: Checked) -> None:

@@ -23,8 +23,8 @@ log = logging.getLogger("rankd.bus")
 
 NO_ROOM = 10047
 """The server's code for "a stream would reserve more than ``max_file_store``"."""
-NO_CLUSTER = (10074, 10052)
-"""The server's codes for "this server is not in a cluster", which can't store more than one copy."""
+NO_CLUSTER = 10074
+"""The server's code for "this server is not in a cluster", which can't store more than one copy."""
 NAME_IN_USE = 10058
 """The server's code for "a stream of this name exists with another configuration"."""
 
@@ -93,7 +93,7 @@ async def _add_stream(bus: Bus, config: StreamConfig) -> None:
     except APIError as error:
         if error.err_code == NAME_IN_USE:
             return  # another service has made and completed it meanwhile
-        if error.err_code in NO_CLUSTER:
+        if error.err_code == NO_CLUSTER:
             raise _too_few(bus, config) from error
         if error.err_code != NO_ROOM:
             raise

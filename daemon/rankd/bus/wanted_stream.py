@@ -109,3 +109,33 @@ def pulled_consumer(durable: str, subjects: list[str]) -> ConsumerConfig:
         max_ack_pending=-1,
         filter_subjects=subjects,
     )
+
+
+COMPARED = (
+    "subjects",
+    "retention",
+    "storage",
+    "discard",
+    "max_age",
+    "duplicate_window",
+    "num_replicas",
+    "max_msg_size",
+)
+COMPARED_OF_CONSUMERS = ("ack_policy", "ack_wait", "max_ack_pending", "deliver_policy", "num_replicas")
+LEFT_OUT = (None, 0, -1, "")
+"""Values that mean the same to the server as leaving the field out."""
+
+
+def differences(wanted: StreamConfig | ConsumerConfig, found: StreamConfig | ConsumerConfig) -> list[str]:
+    """The fields in which they differ: ``num_replicas 1 in place of 3``."""
+    names = COMPARED if isinstance(wanted, StreamConfig) else COMPARED_OF_CONSUMERS
+    pairs = ((name, getattr(wanted, name), getattr(found, name)) for name in names)
+    return [
+        f"{name} {_shown(there)} in place of {_shown(here)}"
+        for name, here, there in pairs
+        if here != there and not (here in LEFT_OUT and there in LEFT_OUT)
+    ]
+
+
+def _shown(value: object) -> str:
+    return str(getattr(value, "value", value))

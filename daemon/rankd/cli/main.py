@@ -92,6 +92,9 @@ COMMANDS: dict[str, Command] = {
         "Administer", "administer.node_command", "drain nodes, let them accept jobs again, let new ones in"
     ),
     "reload": Command("Administer", "administer.reload", "read the configuration's files again, without a restart"),
+    "streams": Command(
+        "Administer", "administer.streams", "compare the broker's streams with the database, and make them anew"
+    ),
     "auth": Command("Administer", "administer.auth_command", "users, invitations, credentials"),
     "diag": Command("Administer", "administer.diag", "statistics of the services: cycles, passes, durations (sdiag)"),
     "intake": Command("Services", "services.service_command", "accepts requests and records jobs"),

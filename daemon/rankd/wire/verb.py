@@ -30,6 +30,7 @@ from rankd.wire.rank_record import PriorityPage, Why
 from rankd.wire.report import ReportMade, ReportPart, ReportPartRequest, ReportRequest
 from rankd.wire.schema_record import SchemaDocument, SchemaRequest
 from rankd.wire.site import Site
+from rankd.wire.stream import RebuildAsked, Rebuilt, StreamsAsked, StreamsChecked
 from rankd.wire.submission import BatchReply, Jobs, Submitted, Tested
 from rankd.wire.table_record import (
     ClassChange,
@@ -104,6 +105,8 @@ VERBS: Mapping[str, Form] = {
     "node.device_resume": _DEVICE,
     "node.device_fail": _DEVICE,
     "config.reload": _form(Reload, Reloaded),
+    "stream.check": _form(StreamsAsked, StreamsChecked),
+    "stream.rebuild": _form(RebuildAsked, Rebuilt),
 }
 """The verbs of users and administrators."""
 

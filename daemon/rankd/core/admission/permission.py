@@ -91,6 +91,8 @@ RULES: Mapping[str, Rule] = {
     "node.device_resume": Rule(Circle.OPERATORS),
     "node.device_fail": Rule(Circle.OPERATORS),
     "config.reload": Rule(Circle.ADMINISTRATORS),
+    "stream.check": Rule(Circle.ADMINISTRATORS),
+    "stream.rebuild": Rule(Circle.ADMINISTRATORS),
 }
 """The rule of each action: a verb, or a verb with something special in its request."""
 

@@ -7,9 +7,10 @@ stream for events that its predecessor published beyond the watermark.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -24,11 +25,12 @@ from rankd.services.intake.stream_end import last_event
 from rankd.services.intake.unreadable import keep_aside
 from rankd.services.runtime.clock import Clock
 from rankd.services.runtime.life import Wake
+from rankd.store.engine.connection import Connection
 from rankd.store.engine.database import Database
 from rankd.store.feed.event import Event, NamedEvent, read_unpublished
-from rankd.store.record.dead_letter import mark_published
+from rankd.store.record.dead_letter import mark_published, publish_again
 from rankd.store.record.queue_event import CONFIGURATION
-from rankd.store.record.relay_mark import Mark, move_mark
+from rankd.store.record.relay_mark import Mark, move_mark, move_marks_back
 from rankd.store.record.unreadable import UnreadableMessage
 from rankd.wire.configuration import ConfigurationEvents
 from rankd.wire.message import DeadLetter, JobEvents, NodeEvents, QueueChange, QueueEvents, Transition
@@ -125,6 +127,21 @@ class _Outbox:
         self._last = None
 
 
+class Again(NamedTuple):
+    """How many events and dead letters are published again."""
+
+    events: int
+    letters: int
+
+
+def _move_back(connection: Connection, since: float) -> Again:
+    return Again(move_marks_back(connection, since), publish_again(connection))
+
+
+def _outboxes() -> list[_Outbox]:
+    return [_Outbox(channel) for channel in _CHANNELS]
+
+
 def _behind(events: Sequence[Event], last: object | None) -> Sequence[Event]:
     """The events after the last one in the stream. Events of a subject are published in the order of their ids."""
     places = [place for place, event in enumerate(events) if _compared(event) == _compared(last)]
@@ -161,7 +178,8 @@ class Relay:
         self._clock = clock
         self._database = database
         self._bus = bus
-        self._outboxes = [_Outbox(channel) for channel in _CHANNELS]
+        self._outboxes = _outboxes()
+        self._turn = asyncio.Lock()
         self._waiting = Spell(log)
 
     async def run(self) -> None:
@@ -175,6 +193,25 @@ class Relay:
 
     async def run_once(self) -> bool:
         """Publish new events; returns whether more may be left. While the broker is away, the watermark stays."""
+        async with self._turn:
+            return await self._round()
+
+    async def anew(self, remake: Callable[[], Awaitable[None]], since: float) -> Again:
+        """Let ``remake`` make the streams anew; what happened since then (UTC seconds) is published into them again.
+
+        The marks move first: if this process dies in between, events are published twice, and none is missing.
+
+        Raises:
+            Unavailable: nothing was made anew, or not all streams were.
+        """
+        async with self._turn:
+            again = await self._database.write(lambda c: _move_back(c, since), role=self._role)
+            self._outboxes = _outboxes()
+            await remake()
+        self.wake.set()
+        return again
+
+    async def _round(self) -> bool:
         try:
             new = await self._database.read(lambda c: read_unpublished(c, BATCH, LETTERS))
             jobs = self._privacy()

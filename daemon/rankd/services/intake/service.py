@@ -58,6 +58,7 @@ from rankd.services.intake.retention_sweep import run_sweeps
 from rankd.services.intake.retired_stream import recorder, take_over
 from rankd.services.intake.retry_verb import retry_verb
 from rankd.services.intake.runnable_users import RunnableUsers
+from rankd.services.intake.stream_verbs import StreamVerbs
 from rankd.services.intake.submission import Submission, read_again, read_beside_others, with_doubt
 from rankd.services.intake.trial import Trial
 from rankd.services.intake.user_database import UserDatabase
@@ -245,6 +246,7 @@ class Intake:
             *classes,
             *letters,
             *node_verbs(self.group, self._clock),
+            *StreamVerbs(self.database, self.bus, self.relay, self.streams, ROLE, self._clock).verbs(),
         ]
 
     async def _after_commit(self) -> None:

@@ -83,8 +83,13 @@ class EventReader:
                     break
 
     async def _take(self, messages: Sequence[Msg]) -> None:
-        """Note the events of these messages, durably, then acknowledge. Lost acknowledgements bring them again."""
-        await self._note(self._marked(messages))
+        """Note the events of these messages, durably, then acknowledge. Lost acknowledgements bring them again.
+
+        Events up to the mark of :meth:`sweep` are noted. A stream that was made anew brings events of days ago again,
+        whose notifications may have been deleted since.
+        """
+        noted = await self._database.read(noted_until)
+        await self._note([event for event in self._marked(messages) if event > noted])
         for message in messages:
             try:
                 await message.ack()

@@ -182,3 +182,19 @@ def _read(connection: Connection, mark: Mark, number: int) -> list[NamedEvent]:
 @cache
 def _query(mark: Mark, number: int) -> Select[Any]:
     return _KINDS[mark].query.limit(most(number))
+
+
+class LastPublished(NamedTuple):
+    """The last event of a job that the stream has to have: its id, its user, and when it happened (UTC seconds)."""
+
+    id: int
+    user: str
+    at: float
+
+
+def last_published(connection: Connection) -> LastPublished | None:
+    """The job's event at the mark; None if there is none, or it was deleted since."""
+    query = select(_JOBS.id, jobs.c.user, _JOBS.at).join_from(job_events, jobs, jobs.c.id == _JOBS.job_id)
+    mark = select(relay_marks.c.event_id).where(relay_marks.c.name == Mark.JOBS).scalar_subquery()
+    row = connection.execute(query.where(_JOBS.id == mark)).one_or_none()
+    return None if row is None else LastPublished(*row)

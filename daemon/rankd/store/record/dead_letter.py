@@ -252,3 +252,9 @@ def mark_published(connection: Connection, letters: Sequence[DeadLetter]) -> Non
     """Record that these letters are published."""
     published = update(dead_letters).where(_IDS).values(published=True)
     connection.execute(published, {"ids": [letter.id for letter in letters]})
+
+
+def publish_again(connection: Connection) -> int:
+    """Let the waiting letters be published again. Returns how many they are."""
+    waiting = update(dead_letters).where(_IS_WAITING, _OF.published != false())
+    return connection.execute(waiting.values(published=False)).rowcount
