@@ -62,7 +62,11 @@ def add_parser(subparsers: Subparsers) -> None:
     queue.add_argument(
         "-r", "--array", action="store_true", help="one line per pending task of an array, up to 10,000 of each"
     )
-    queue.add_argument("--start", action="store_true", help="show when pending jobs are expected to start")
+    queue.add_argument(
+        "--start",
+        action="store_true",
+        help="show when pending jobs start: at the latest, with a reservation; at the earliest, with a begin time",
+    )
     add_limit(queue)
     queue.add_argument("-i", "--iterate", type=interval, metavar="SECONDS", help="print again every SECONDS seconds")
     add_output(queue, "-h")
@@ -228,8 +232,13 @@ def _waiting_for(row: Row) -> str:
 
 
 def _start(row: Row) -> float | None:
-    """When the job started. For a waiting job with a reservation, the latest time at which it will start."""
-    return row.get("expected_start_at") if row["state"] == "pending" else row.get("started_at")
+    """When the job started. For a waiting job with a reservation, the latest time at which it will start.
+
+    For one that waits for its begin time, that time: it starts no earlier.
+    """
+    if row["state"] != "pending":
+        return row.get("started_at")
+    return row.get("begin_at") if row.get("reason") == "begin time" else row.get("expected_start_at")
 
 
 def _by(name: str) -> Callable[[Row], object]:

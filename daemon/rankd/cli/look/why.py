@@ -48,7 +48,8 @@ _STATES = {
 _REASONS = {
     "held": "it is held",
     "dependency": "it waits for other jobs",
-    "dependency never satisfied": "a job that it waits for has ended otherwise, so it can never start",
+    "dependency never satisfied": "it waits for what can't happen any more",
+    "array limit": "as many tasks of its array run as may run at a time",
     "begin time": "its begin time has not come",
     "resources": "there is no room now",
     "no node fits": "no node could ever hold it",
@@ -177,18 +178,35 @@ def explained(answer: dict[str, Any]) -> list[str]:
     name = f"Job {_job(answer)} of {answer['user']} in {answer['queue']}"
     if answer["state"] != "pending":
         return [f"{name} {_state(answer)}. Only waiting jobs have a place in the queue."]
-    lines = [*_place(name, answer), *_queues(answer), *_neighbours(answer)]
-    reason = answer["reason"]
+    if answer.get("generation") is not None and not answer["rank"]:
+        first = f"{name} has no rank: only jobs that may start now are ranked."
+        priority = f"Its priority is {answer['priority']} (generation {answer['generation']})."
+        return [first, *_reason(answer), priority, *_sum(answer), *_queues(answer)]
+    return [*_place(name, answer), *_queues(answer), *_neighbours(answer), *_reason(answer)]
+
+
+def _reason(answer: dict[str, Any]) -> list[str]:
+    """Why a waiting job does not run, what to do about that, and what is reserved for it."""
+    reason, lines = answer["reason"], []
     if reason:
         fact = f": {answer['reason_fact']}" if answer["reason_fact"] else ""
         lines.append(f"It does not run because {_REASONS.get(reason, reason)}{fact}.")
-        if reason == "held":
-            lines.append(_release(answer))
+        lines += _advice(answer)
         lines += _lacking(answer.get("lacks") or [])
     if answer.get("expected_start_at"):
-        nodes = fold(answer["reserved_nodes"])
-        lines.append(f"It has a reservation: {nodes} from {shown_time(answer['expected_start_at'])} on, or earlier.")
+        nodes, at = fold(answer["reserved_nodes"]), shown_time(answer["expected_start_at"])
+        lines.append(f"{nodes} is reserved for it: it starts at {at} at the latest.")
     return lines
+
+
+def _advice(answer: dict[str, Any]) -> list[str]:
+    """What the user can do about the reason."""
+    if answer["reason"] == "held":
+        return [_release(answer)]
+    if answer["reason"] == "dependency never satisfied":
+        job = _job(answer)
+        return [f"`rankd update {job} --dependency …` changes what it waits for, `rankd cancel {job}` cancels it."]
+    return []
 
 
 def _state(answer: dict[str, Any]) -> str:
@@ -231,8 +249,14 @@ def _lack(lack: dict[str, Any]) -> str:
 def _place(name: str, answer: dict[str, Any]) -> list[str]:
     if answer.get("generation") is None:
         return [f"{name} is not ranked yet."]
-    place = f"rank {answer['rank']} of {answer['of']}" if answer["rank"] else "no rank"
-    lines = [f"{name} has {place} (generation {answer['generation']}), priority {answer['priority']}."]
+    place = f"rank {answer['rank']} of {answer['of']}"
+    first = f"{name} has {place} (generation {answer['generation']}), priority {answer['priority']}."
+    return [first, *_sum(answer)]
+
+
+def _sum(answer: dict[str, Any]) -> list[str]:
+    """The parts of the priority."""
+    lines = []
     if answer["override"]:
         by = f" by {answer['override_by']}" if answer["override_by"] else ""
         why = _OVERRIDES.get(answer["override"], answer["override"])

@@ -7,9 +7,11 @@ from contextlib import closing
 import pytest
 from unit.store.sample_database import NOW, WEIGHTS, make_database
 
+from rankd.cli.common.freshness import Known
 from rankd.cli.look import acct, queue
 from rankd.cli.look.nodes import fields, shown_state
 from rankd.cli.look.prio import decimals
+from rankd.cli.look.queue import fields as queue_fields
 from rankd.cli.look.show import _print_record
 from rankd.cli.main import main
 from rankd.store.engine.driver import sqlite3
@@ -464,3 +466,16 @@ def test_an_ended_array_and_its_tasks_are_one_piece_of_work_each():
 def test_a_named_array_has_the_total_of_its_tasks():
     total, *tasks = acct._counted_once([array_row(), task_row(18, 1, "failed"), task_row(19, 2, "completed")], [17])
     assert (total["id"], total["cpu_s"], total["max_rss_bytes"], total["tasks"]) == (17, 3.0, 2048, tasks)
+
+
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [
+        ({"state": "pending", "reason": "begin time", "begin_at": NOW, "expected_start_at": None}, NOW),
+        ({"state": "pending", "reason": "resources", "begin_at": NOW - 9, "expected_start_at": NOW}, NOW),
+        ({"state": "pending", "reason": "resources", "begin_at": NOW - 9, "expected_start_at": None}, None),
+        ({"state": "running", "reason": None, "begin_at": NOW - 9, "started_at": NOW}, NOW),
+    ],
+)
+def test_a_start_is_known_from_a_reservation_or_a_begin_time(row, expected):
+    assert queue_fields(Known({}, {}, NOW))["S"].value(row) == expected

@@ -70,3 +70,42 @@ def test_other_jobs_are_named_as_people_name_them():
     assert "Just above is job 8_1 of bob with 6 (+1). Job 8_1 goes first because" in said[2]
     assert said[3] == "  in root, root.a shows 5 for job 5_0, and root.b shows 6 for job 8_1"
     assert said[-1] == "`rankd release 5_0` lets it start."
+
+
+UNRANKED = {
+    "id": 6, "user": "ann", "queue": "root.a", "state": "pending", "generation": 4, "rank": None, "of": 9,
+    "priority": 700, "override": None, "class_value": 0, "factors": [], "points_sum": 700.5, "path": [],
+    "above": None, "below": None, "held_by": None,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("reason", "fact", "said"),
+    [
+        ("held", None, ["It does not run because it is held.", "`rankd release 6` lets it start."]),
+        ("begin time", "not before noon", ["It does not run because its begin time has not come: not before noon."]),
+        (
+            "dependency never satisfied",
+            "afterok of job 2 (failed)",
+            [
+                "It does not run because it waits for what can't happen any more: afterok of job 2 (failed).",
+                "`rankd update 6 --dependency …` changes what it waits for, `rankd cancel 6` cancels it.",
+            ],
+        ),
+    ],
+)
+def test_of_a_job_that_may_not_start_the_reason_comes_before_its_priority(reason, fact, said):
+    assert explained(UNRANKED | {"reason": reason, "reason_fact": fact}) == [
+        "Job 6 of ann in root.a has no rank: only jobs that may start now are ranked.",
+        *said,
+        "Its priority is 700 (generation 4).",
+        "               0 class value",
+        "        700.5000 sum of the points, cut to a whole number",
+    ]
+
+
+def test_a_reservation_says_when_the_job_starts_at_the_latest():
+    waits = {"rank": 2, "reason": "array limit", "reason_fact": None, "expected_start_at": 1_000.0}
+    *_, reason, start = explained(UNRANKED | waits | {"reserved_nodes": ["n1", "n2"]})
+    assert reason == "It does not run because as many tasks of its array run as may run at a time."
+    assert start == f"n[1-2] is reserved for it: it starts at {shown_time(1_000.0)} at the latest."
