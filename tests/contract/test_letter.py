@@ -1,7 +1,11 @@
 """Submissions that could not be accepted, and messages that could not be decoded."""
 
+import json
+
+import msgspec
 from builder import NOW
 
+from rankd.cli.jobs.deadletter import _job
 from rankd.core.change.dead_letter import MOST_LETTERS
 from rankd.core.errors import Refused
 from rankd.store.look.letter_list import letters, losses
@@ -52,6 +56,18 @@ async def test_a_letter_is_retried_dropped_or_refused_again(store):
     assert (rows[1]["state"], rows[1]["decided_by"], rows[2]["state"]) == ("retried", "root", "dropped")
     assert (await store.read(stored, [2]))[2].payload == b""
     assert await store.look(letters, DeadLetterFilter(ids=[1, 3], after=1, limit=5)) == waiting
+
+
+async def test_a_letter_about_a_notification_names_its_task_and_target(store):
+    content = {"id": 5, "array_job": 17, "array_task": 3}
+    parcel = {"job": 20, "target": "mailto:a@example.org", "content": content}
+    told = msgspec.structs.replace(letter(1), kind="notification", payload=json.dumps(parcel).encode())
+    await store.write(keep, [told, letter(2)])
+    about, other = await store.look(letters, DeadLetterFilter())
+    assert {name: about[name] for name in ("job", "target", "array_job", "array_task")} == {
+        "job": 20, "target": "mailto:a@example.org", "array_job": 17, "array_task": 3,
+    }  # fmt: skip
+    assert (_job(about), _job(other)) == ("17_3", "")
 
 
 async def test_the_oldest_letters_of_a_user_with_too_many_are_counted_as_lost(store):

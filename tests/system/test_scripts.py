@@ -122,7 +122,7 @@ def test_a_test_asks_the_site_and_submits_nothing(site):
     (site.here / "jobs.json").write_text('[{"command": ["true"]}, {"command": ["true"], "queue": "root.x"}]')
     several = site.submit("--test-only", "--file", "jobs.json", status=1)
     assert several.out == "1 job would be accepted\n"
-    assert several.err.startswith("rankd: job 1 refused: ")
+    assert several.err.startswith("rankd: entry 2 refused: ")
     assert json.loads(site.machine.rankd("queue", "--json", "-n", "test.sh")) == []
 
 

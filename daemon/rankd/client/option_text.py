@@ -18,6 +18,19 @@ _OURS = (
 )
 """Messages of argparse, and ours in their place."""
 
+_OPTIONS = {
+    "array_limit": "--array-limit",
+    "begin_at": "--begin",
+    "cancel_if_unmet": "--kill-on-invalid-dep",
+    "depends_on": "--dependency",
+    "fixed_priority": "--fix-priority",
+    "min_nodes": "--nodes",
+    "open_mode": "--open-mode",
+    "priority_class": "--class",
+    "time_limit_s": "--time",
+}
+"""The options of fields of a job whose names are no words. The others are named alike, or are plain words."""
+
 
 def in_plain_words(message: str) -> str:
     """A message of argparse in rankd's words.
@@ -28,6 +41,15 @@ def in_plain_words(message: str) -> str:
     for argparses, ours in _OURS:
         message = re.sub(argparses, ours, message)
     return message
+
+
+def with_options(message: str) -> str:
+    """A message about a job's request that names options in place of fields.
+
+    >>> with_options("depends_on names job 99, which does not exist")
+    '--dependency names job 99, which does not exist'
+    """
+    return re.sub(rf"(?<![\w.-])(?:{'|'.join(_OPTIONS)})(?![\w-])", lambda found: _OPTIONS[found[0]], message)
 
 
 def unknown_words(words: Sequence[str], options: Iterable[str]) -> str:

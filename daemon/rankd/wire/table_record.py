@@ -199,6 +199,8 @@ class LetterRow(msgspec.Struct, frozen=True, kw_only=True):
     bytes: int
     job: int | None = None
     target: str | None = None
+    array_job: int | None = None
+    array_task: int | None = None
 
 
 class LetterLoss(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,7 +4,7 @@ import argparse
 
 import pytest
 
-from rankd.client.option_text import in_plain_words, unknown_words
+from rankd.client.option_text import in_plain_words, unknown_words, with_options
 
 
 class Parser(argparse.ArgumentParser):
@@ -35,3 +35,17 @@ def test_an_unknown_option_names_the_nearest():
     assert unknown_words(["--sta"], ["--state", "--start"]) == "there is no option --sta (did you mean --state?)"
     assert unknown_words(["-z"], ["--time"]) == "there is no option -z"
     assert unknown_words(["17"], ["--time"]) == "there is no place for '17'"
+
+
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        ("time_limit_s is 0; give seconds above 0", "--time is 0; give seconds above 0"),
+        ("job 3: array_limit is 0", "job 3: --array-limit is 0"),
+        ("the class belongs in priority_class", "the class belongs in --class"),
+        ("admission.max_time_limit_s, my_depends_on and depends_on_node", None),
+        ("job 3 is held by the administrator 'root'", None),
+    ],
+)
+def test_fields_of_a_job_are_named_as_options(message, said):
+    assert with_options(message) == (message if said is None else said)

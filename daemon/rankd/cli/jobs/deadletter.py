@@ -13,6 +13,7 @@ from rankd.cli.common.output import telling
 from rankd.cli.common.screen import print_line
 from rankd.cli.common.table import print_json, print_table
 from rankd.core.errors import RankdError, Refused
+from rankd.core.model.array import shown_name
 from rankd.wire.message import DeadLetterFilter, DeadLetterSelection, LettersReply
 
 if TYPE_CHECKING:
@@ -87,13 +88,20 @@ def run_list(arguments: argparse.Namespace) -> int:
         Field("TIME", lambda row: row["at"], lambda row: shown_time(row["at"])),
         column_of("user", "USER"),
         column_of("state", "STATE"),
-        column_of("job", "JOB", numeric=True),
+        Field("JOB", lambda row: row["job"] or 0, _job, numeric=True),
         column_of("target", "TARGET"),
         column_of("code", "CODE"),
         column_of("message", "MESSAGE"),
     ]
     print_table([field.column() for field in fields], table_rows(fields, rows), header=not arguments.noheader)
     return 0
+
+
+def _job(row: Row) -> str:
+    """The job or task that a notification is about; empty for a submission, which became no job."""
+    if row["job"] is None:
+        return ""
+    return shown_name(row["job"], row.get("array_job"), row.get("array_task"), None, None)
 
 
 def run_show(arguments: argparse.Namespace) -> int:

@@ -201,12 +201,16 @@ def _file(job: Job, pattern: str, ids: list[int]) -> str:
 
 
 def report_refusals(rejected: list[Rejected]) -> None:
-    """Print one line on standard error per message, not per job: copies of a job fail for the same reason."""
+    """Print one line on standard error per message, not per job: copies of a job fail for the same reason.
+
+    A refused job has no id. Its place in the file, or among the copies, is counted from 1.
+    """
     places: dict[str, list[int]] = {}
     for bad in rejected:
         places.setdefault(bad.message, []).append(bad.index)
     for message, which in places.items():
-        jobs = f"job {which[0]}" if len(which) == 1 else f"{len(which)} jobs ({shown_ids(which)})"
+        places_from_1 = shown_ids([place + 1 for place in which])
+        jobs = f"entry {places_from_1}" if len(which) == 1 else f"{len(which)} entries ({places_from_1})"
         print_line(f"rankd: {jobs} refused: {message}", error=True)
 
 

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 from rankd.cli.common.output import telling
 from rankd.cli.common.screen import print_line
+from rankd.client.option_text import with_options
 from rankd.client.selection import Outcome, change
-from rankd.core.errors import RankdError
+from rankd.core.errors import RankdError, Refused
 from rankd.wire.message import JobSelection
 
 if TYPE_CHECKING:
@@ -40,10 +41,12 @@ def act(arguments: argparse.Namespace, verb: str, selection: JobSelection) -> in
     outcome = Outcome()
     try:
         _ask(arguments, verb, selection, outcome)
-    except RankdError:
+    except RankdError as error:
         if outcome.done or outcome.failed:
             _report(arguments, verb, outcome)
             print_line(f"rankd: {outcome.n_jobs} jobs were changed, then:", error=True)
+        if isinstance(error, Refused):
+            raise Refused(error.code, with_options(error.message), error.field, error.status) from None
         raise
     return _report(arguments, verb, outcome)
 
@@ -68,7 +71,7 @@ def _print(arguments: argparse.Namespace, verb: str, outcome: Outcome) -> None:
     if outcome.warning is not None:
         print_line(f"rankd: {outcome.warning}", error=True)
     for failed in outcome.failed:
-        print_line(f"rankd: {named(failed.id, failed.message)}", error=True)
+        print_line(f"rankd: {named(failed.id, with_options(failed.message))}", error=True)
     if outcome.untold:
         print_line(f"rankd: and {outcome.untold} more", error=True)
 

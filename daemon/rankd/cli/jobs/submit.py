@@ -69,7 +69,16 @@ def run(arguments: argparse.Namespace) -> int:
             return try_out(jobs, arguments)
         return deliver(jobs, arguments)
     except Refused as error:
-        raise blamed(error, arguments.sources) from None
+        raise _in_options(blamed(error, arguments.sources), arguments) from None
+
+
+def _in_options(error: Refused, arguments: argparse.Namespace) -> Refused:
+    """The error in the words that were typed: fields of a file, else options."""
+    if arguments.file:
+        return error
+    from rankd.client.option_text import with_options
+
+    return Refused(error.code, with_options(error.message), error.field, error.status)
 
 
 def jobs_of(arguments: argparse.Namespace) -> list[Job]:

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from rankd.core.instant import shown_instant
+from rankd.core.model.array import shown_name
 from rankd.core.near_name import cut
 from rankd.core.printable import printable
 
@@ -63,15 +64,18 @@ def subject_of(content: Content) -> str:
 
 
 def _what(content: Content) -> str:
-    if content.array_job is not None:
-        return f"task {content.array_job}_{content.array_task}"
-    return f"job {content.job}"
+    return f"{'job' if content.array_job is None else 'task'} {_name(content)}"
+
+
+def _name(content: Content) -> str:
+    """How people name the job, array or task."""
+    return shown_name(content.job, content.array_job, content.array_task, None, None)
 
 
 def text_of(content: Content) -> str:
     """A few lines of plain text."""
     rows: list[tuple[str, Any]] = [
-        ("job", content.job),
+        ("job", _name(content)),
         ("name", content.name),
         ("user", content.user),
         ("queue", content.queue),

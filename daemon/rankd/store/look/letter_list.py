@@ -44,7 +44,9 @@ def _address(row: Row) -> Row:
     if row["kind"] == "notification":
         with suppress(msgspec.DecodeError):
             found = msgspec.json.decode(row["submission"], type=Row)
-    return {"job": found.get("job"), "target": found.get("target")}
+    content = found.get("content") or {}
+    task = {name: content.get(name) for name in ("array_job", "array_task")}
+    return {"job": found.get("job"), "target": found.get("target"), **task}
 
 
 def losses(connection: Reader, users: Sequence[str] | None) -> list[Row]:

@@ -86,7 +86,7 @@ def test_submissions_as_json(capsys):
 def test_copies_that_are_refused_for_one_reason_are_one_line(capsys):
     bad = [Rejected(index=place, code="c", message="no") for place in (0, 1, 2)]
     report(Delivered(ids={}, rejected=[*bad, Rejected(index=4, code="c", message="never")]), output(count=5))
-    assert capsys.readouterr().err == "rankd: 3 jobs (0-2) refused: no\nrankd: job 4 refused: never\n"
+    assert capsys.readouterr().err == "rankd: 3 entries (1-3) refused: no\nrankd: entry 5 refused: never\n"
 
 
 class Flaky:

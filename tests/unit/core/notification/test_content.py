@@ -61,3 +61,6 @@ def test_the_text_has_the_facts():
     assert "exit status: 3" in lines
     assert "ended:       2024-02-29T12:34:56Z" in lines
     assert not any(line.startswith("signal") for line in lines)
+    assert "job:         17" in lines
+    of_task = text_of(Content(name="t", array_job=17, array_task=3, **{**OF, "job": 20}))
+    assert "job:         17_3" in of_task.splitlines(), "not the id of its record"
