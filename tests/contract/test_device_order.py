@@ -9,6 +9,7 @@ from contract.test_device_note import BROKEN, FREE, TAKEN, capacity, device_even
 from rankd.core.errors import Refused
 from rankd.core.model.device import Device, DeviceState
 from rankd.core.model.device_report import DeviceNote
+from rankd.store.look import why
 from rankd.store.look.device_list import devices
 from rankd.store.record.device_fault import end_resumed, orders_of
 from rankd.store.record.device_note import note_devices, write_notes
@@ -99,6 +100,16 @@ async def test_an_order_names_one_device_of_a_node(store, order):
         with pytest.raises(Refused) as refused:
             await store.write(order, wish(device, node=node))
         assert refused.value.code == code
+
+
+async def test_why_counts_what_is_free_and_names_what_is_drained(store):
+    one, _ = await two_jobs(store, [*MIXED, Device(model="a100", id="g2", index=2)])
+    await placed(store, one, ("g0",))
+    await store.write(fail_device, wish("g0", "XID 79"))
+    await store.write(drain_device, wish("g2", "a loud fan"))
+    asked = {"resources": {"gpu": 2}, "constraints": None, "exclusive": False}
+    [lack] = await store.look(why._lacks, "default", asked)
+    assert (lack["amounts"], lack["taken"]) == ({"gpu": 1}, ["gpu 2 is drained: a loud fan"])
 
 
 async def test_a_taken_device_that_is_drained_stays_drained_when_the_process_ends(store):

@@ -52,7 +52,7 @@ _REASONS = {
     "array limit": "as many tasks of its array run as may run at a time",
     "begin time": "its begin time has not come",
     "resources": "there is no room now",
-    "no node fits": "no node could ever hold it",
+    "no node fits": "too few nodes could hold it at present",
     "queue quota": "its queue is at its maximum",
     "reserved": "the room is kept for a job before it",
     "user limit": "its user or group is at a limit",

@@ -23,19 +23,49 @@ _FORMS = "write gpu, gpu:2, gpu:a100 or gpu:a100:2, or NAME:COUNT for others"
 
 def generic_amounts(arguments: argparse.Namespace, nodes: int, tasks_on_node: int) -> dict[str, int]:
     """The amounts per node that ``--gres`` and the options of GPUs ask for."""
-    amounts = parse_all_gres(arguments.gres or "")
+    asked = {"gres": parse_all_gres(arguments.gres or "")}
     if arguments.gpus_per_node is not None:
-        amounts |= parse_gpus(arguments.gpus_per_node, "gpus_per_node")
+        asked["gpus_per_node"] = parse_gpus(arguments.gpus_per_node, "gpus_per_node")
     if arguments.gpus_per_task is not None:
         of_task = parse_gpus(arguments.gpus_per_task, "gpus_per_task")
-        amounts |= {kind: number * tasks_on_node for kind, number in of_task.items()}
+        asked["gpus_per_task"] = {kind: number * tasks_on_node for kind, number in of_task.items()}
     if arguments.gpus is not None:
-        for kind, number in parse_gpus(arguments.gpus, "gpus").items():
-            if number % nodes:
-                message = f"{number} GPUs can't be shared evenly by {nodes} nodes; give --gpus-per-node"
-                raise Refused("usage", message, "gpus")
-            amounts[kind] = number // nodes
-    return amounts
+        asked["gpus"] = _shared(parse_gpus(arguments.gpus, "gpus"), nodes)
+    _check_agree(asked)
+    return {kind: number for amounts in asked.values() for kind, number in amounts.items()}
+
+
+def _shared(amounts: dict[str, int], nodes: int) -> dict[str, int]:
+    """The amounts of the whole job, per node."""
+    for number in amounts.values():
+        if number % nodes:
+            message = f"{number} GPUs can't be shared evenly by {nodes} nodes; give --gpus-per-node"
+            raise Refused("usage", message, "gpus")
+    return {kind: number // nodes for kind, number in amounts.items()}
+
+
+def _check_agree(asked: dict[str, dict[str, int]]) -> None:
+    """Check that the options that name GPUs mean the same GPUs per node.
+
+    Raises:
+        Refused: ``usage``.
+    """
+    of_gpus = {
+        option: own
+        for option, amounts in asked.items()
+        if (own := {kind: number for kind, number in amounts.items() if kind == GPU or kind.startswith(f"{GPU}:")})
+    }
+    (first, amounts), *others = of_gpus.items() or [("", {})]
+    for option, other in others:
+        if other != amounts:
+            said = " and ".join(
+                f"--{name.replace('_', '-')} ({_in_words(of)})" for name, of in ((first, amounts), (option, other))
+            )
+            raise Refused("usage", f"{said} ask for different GPUs per node; give one of them", option)
+
+
+def _in_words(amounts: dict[str, int]) -> str:
+    return ", ".join(f"{kind} {number}" for kind, number in amounts.items())
 
 
 def parse_gpus(text: str, field: str) -> dict[str, int]:

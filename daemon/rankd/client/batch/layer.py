@@ -25,9 +25,10 @@ Say = Callable[[str], None]
 PREFIX, PREFIX_OF_SBATCH = "RANKD_SUBMIT_", "SBATCH_"
 ON, OFF = frozenset({"1", "yes", "true", "on"}), frozenset({"", "0", "no", "false", "off"})
 
+OF_GPUS = ("gpus", "gpus_per_node", "gpus_per_task")
 TOGETHER = (
     ("mem", "mem_per_cpu", "mem_per_gpu"),
-    ("gpus", "gpus_per_node", "gpus_per_task"),
+    OF_GPUS,
     ("cores", "cpus_per_gpu"),
     ("urgency", "nice"),
 )
@@ -227,12 +228,26 @@ def merged(arguments: argparse.Namespace, layers: Sequence[Layer]) -> Mapping[st
             found[name] = [*found.get(name, ()), *value] if isinstance(value, list) else value
             where[name] = layer.where
     taken = {name for name, value in vars(arguments).items() if not _is_open(value)}
+    _leave_out_gpus(found, {name: value for name, value in vars(arguments).items() if name in taken})
     for name, value in found.items():
         if isinstance(value, list):
             setattr(arguments, name, [*value, *getattr(arguments, name)])
         elif name not in taken and taken.isdisjoint(others(name)):
             setattr(arguments, name, value)
     return {name: at for name, at in where.items() if name in found and name not in taken}
+
+
+def _leave_out_gpus(found: dict[str, Any], taken: Mapping[str, Any]) -> None:
+    """GPUs of the command line replace those of lower sources, also if one of them says ``--gres``."""
+    if taken.keys() & set(OF_GPUS) and "gres" in found:
+        found["gres"] = ",".join(item for item in str(found["gres"]).split(",") if not _is_gpu(item)) or None
+    if any(map(_is_gpu, str(taken.get("gres") or "").split(","))):
+        for name in OF_GPUS:
+            found.pop(name, None)
+
+
+def _is_gpu(item: str) -> bool:
+    return item.strip().removeprefix("gres/").split(":")[0] == "gpu"
 
 
 def others(name: str) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rankd.core.errors import Refused
+from rankd.core.model.device import with_failed
 from rankd.core.model.job import AcceptedJob
 from rankd.core.model.node import Node
 from rankd.core.placement.constraint import parse_constraints, satisfied
@@ -41,4 +42,5 @@ def check_fit(shape: Shape, nodes: Sequence[Node]) -> None:
 
 
 def _could_hold(node: Node, shape: Shape) -> bool:
-    return all(amount <= node.capacity.get(kind, 0) for kind, amount in shape.resources.items())
+    capacity = with_failed(node.capacity, node.devices)
+    return all(amount <= capacity.get(kind, 0) for kind, amount in shape.resources.items())

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Final, Literal, TypeVar
 
@@ -141,6 +141,11 @@ def offered(amounts: Mapping[str, int], devices: Iterable[Device]) -> dict[str, 
     if not listed:
         return with_sum(amounts)
     return with_models(amounts, [device.model for device in listed if device.state is not DeviceState.FAILED])
+
+
+def with_failed(capacity: Mapping[str, int], devices: Sequence[Device]) -> dict[str, int]:
+    """The capacity of a node as it is once its failed devices are offered again."""
+    return with_models(capacity, [device.model for device in devices]) if devices else dict(capacity)
 
 
 def price_of(model: str, billing: Mapping[str, float]) -> float:

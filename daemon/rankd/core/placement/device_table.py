@@ -14,6 +14,8 @@ from rankd.core.placement.device_layout import Asked, DeviceLayout, Prices, plac
 if TYPE_CHECKING:
     from rankd.core.model.quantity import Resources
 
+_COUNTED = (DeviceState.TAKEN, DeviceState.DRAINED)
+
 
 def asked_devices(resources: Mapping[str, int]) -> Asked:
     """The devices that amounts per node ask for: of each model by name, or any.
@@ -30,9 +32,9 @@ def asked_devices(resources: Mapping[str, int]) -> Asked:
 
 
 class NodeDevices:
-    """The devices of one node, in the order of their indices. ``ok``: those that are neither taken nor failed.
+    """The devices of one node, in the order of their indices. ``ok``: those that new jobs may get.
 
-    ``taken``: the number of taken ones by type of resource. These are offered, but not to new jobs.
+    ``taken``: the number of taken and drained ones by type of resource. These count, but new jobs don't get them.
     """
 
     __slots__ = ("ids", "layout", "models", "ok", "places", "taken")
@@ -44,7 +46,7 @@ class NodeDevices:
         self.models = tuple(device.model for device in listed)
         self.places = {id_: place for place, id_ in enumerate(self.ids)}
         self.ok = _mask(place for place, device in enumerate(listed) if device.state is DeviceState.OK)
-        taken = [device.model for device in listed if device.state is DeviceState.TAKEN]
+        taken = [device.model for device in listed if device.state in _COUNTED]
         self.taken: Resources = {kind_of(model): taken.count(model) for model in taken}
         if taken:
             self.taken[GPU] = len(taken)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 import numpy as np
 
-from rankd.core.model.device import is_device_kind
+from rankd.core.model.device import DeviceState, is_device_kind, with_failed
 from rankd.core.model.node import Node, NodeState
 from rankd.core.model.quantity import LARGEST, Resources
 from rankd.core.placement.constraint import NODE, Requirement, parse_constraints, satisfied
@@ -208,6 +208,18 @@ class NodeSet:
         found[[self.rows[name] for name in term.values if name in self.rows]] = not others
         return found
 
+    def matching(self, constraints: str | None) -> BoolArray:
+        """Which nodes meet the constraints, whatever their states, bool (n_nodes,)."""
+        terms = [term for term in parse_constraints(constraints) if term.key != NODE]
+        classes = np.array([satisfied(terms, self.nodes[row].labels) for row in self._firsts.tolist()], dtype=bool)
+        found, named = classes[self._of_rows], self._named(constraints)
+        return found if named is None else found & named
+
+    def later(self, shape: Shape) -> list[Node]:
+        """The nodes that could hold the shape once they are up and their failed devices are offered again."""
+        rows = np.flatnonzero(self.matching(shape.constraints) & ~self.demand(shape).able).tolist()
+        return [node for row in rows if _could_hold(node := self.nodes[row], shape)]
+
     def _able(self, shape: Shape, vector: IntArray) -> BoolArray:
         """Which classes have nodes that are up and could hold the shape when empty, bool (n_classes,)."""
         if any(kind not in self.columns for kind in shape.resources):
@@ -218,6 +230,13 @@ class NodeSet:
             self._matching[shape.constraints] = np.array(matching, dtype=bool)
         able: BoolArray = (self.capacity[self._firsts] >= vector).all(axis=1) & self.up[self._firsts]
         return able & self._matching[shape.constraints]
+
+
+def _could_hold(node: Node, shape: Shape) -> bool:
+    if node.state is NodeState.UP and all(device.state is not DeviceState.FAILED for device in node.devices):
+        return False
+    capacity = with_failed(node.capacity, node.devices)
+    return all(amount <= capacity.get(kind, 0) for kind, amount in shape.resources.items())
 
 
 def rows_fitting(free: IntArray, demand: Demand) -> BoolArray:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from rankd.core.instant import shown_instant
 from rankd.core.model.amount_text import shown_amount
-from rankd.core.model.device import model_of
+from rankd.core.model.device import Device, DeviceState, model_of, without_sum
+from rankd.core.model.node import Node, NodeState
 from rankd.core.placement.node_set import Demand
 from rankd.core.placement.node_table import NodeTable
 from rankd.core.placement.problem import NO_NODE_FITS, RESERVED, RESOURCES
 from rankd.core.placement.quota import Account, Over
 from rankd.core.placement.request import Shape, counted_nodes, described_request
+
+MOST_NAMED = 3
+"""Nodes, and devices of a node, in a fact."""
 
 
 class Reason(NamedTuple):
@@ -45,7 +49,7 @@ def not_able(shape: Shape, n_able: int, table: NodeTable) -> Reason:
     facts, key = table.set.facts, (id(shape), n_able)
     if key not in facts:
         able = f"{n_able} of {counted_nodes(len(table.nodes))} could hold it"
-        fact = f"it needs {described_request(shape)}. {able}.{_missing(shape, table)}"
+        fact = f"it needs {described_request(shape)}. {able}.{_missing(shape, table)}{_later(shape, table)}"
         table.set.keep_fact(key, shape, fact.removesuffix("."))
     return Reason(NO_NODE_FITS, facts[key][1])
 
@@ -93,4 +97,48 @@ def _missing(shape: Shape, table: NodeTable) -> str:
         for kind, amount in sorted(shape.resources.items())
         if kind not in columns or amount > int(np.int64(most[columns[kind]]))
     ]
-    return f" No node has enough {', '.join(lacks)}." if lacks else ""
+    return f" No node has enough {', '.join(lacks)}." if lacks else _apart(shape, table)
+
+
+def _apart(shape: Shape, table: NodeTable) -> str:
+    """Which parts of the request too few nodes meet; if enough meet each, that they do not meet them together."""
+    columns = {kind: column for column, kind in enumerate(table.types)}
+    matching = table.set.matching(shape.constraints)
+    numbers = {
+        f"{kind} {shown_amount(kind, amount)}": int(
+            (table.capacity[table.up & matching, columns[kind]] >= amount).sum()
+        )
+        for kind, amount in sorted(without_sum(shape.resources).items())
+    }
+    if shape.constraints:
+        numbers = {shape.constraints: int((table.up & matching).sum())} | numbers
+    few = {part: number for part, number in numbers.items() if number < shape.min_nodes}
+    if few:
+        part, number = next(iter(few.items()))  # what meets no constraint has no amounts either
+        return f" Only {counted_nodes(number)} that {'is' if number == 1 else 'are'} up can give {part}."
+    return f" Each part is met by enough nodes ({_listed(numbers)}), but not all of them together."
+
+
+def _listed(numbers: Mapping[str, int]) -> str:
+    return ", ".join(f"{part}: {number}" for part, number in numbers.items())
+
+
+def _later(shape: Shape, table: NodeTable) -> str:
+    """The nodes that could hold it later, and why they can't now."""
+    nodes = table.set.later(shape)
+    if not nodes:
+        return ""
+    named = ", ".join(f"{node.name} ({_obstacle(node)})" for node in nodes[:MOST_NAMED])
+    more = f" and {len(nodes) - MOST_NAMED} more" if len(nodes) > MOST_NAMED else ""
+    return f" That may change: {named}{more} could hold it otherwise."
+
+
+def _obstacle(node: Node) -> str:
+    if node.state is not NodeState.UP:
+        return str(node.state)
+    failed = [f"{one.type} {one.index}" for one in sorted(node.devices, key=_index) if one.state is DeviceState.FAILED]
+    return f"{', '.join(failed[:MOST_NAMED])}{' …' if len(failed) > MOST_NAMED else ''} failed"
+
+
+def _index(device: Device) -> int:
+    return device.index

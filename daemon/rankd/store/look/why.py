@@ -7,12 +7,13 @@ this module without importing SQLAlchemy (0.6 s; a command starts in 0.15 s).
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from rankd.core.errors import Refused
-from rankd.core.model.device import GPU, DeviceState, is_device_kind, kind_of
+from rankd.core.model.device import DeviceState, is_device_kind, with_models
 from rankd.core.model.device_report import DeviceNote, in_words
 from rankd.core.model.job import State
 from rankd.core.model.queue import QueueProperties
@@ -37,6 +38,7 @@ OTHER_WITHIN = 500
 _COLUMNS = """
     id, "user", state, held_by, queue, partition, reason, reason_fact, expected_start_at, reserved_nodes, nodelist,
     ended_at, exit_status, message, array_job, array_task, resources, constraints, exclusive"""
+_KEPT = (DeviceState.TAKEN, DeviceState.DRAINED)
 _UNMET = "a dependency can't be met any more"
 
 
@@ -111,12 +113,12 @@ def _nearest_other(connection: Reader, own: Row) -> int | None:
 
 def _lacks(connection: Reader, partition: str, asked: Row) -> list[Row]:
     """The resources that each large enough node lacks for the job now; vcore in cores."""
-    taken = _taken(connection) if any(is_device_kind(kind) for kind in asked["resources"]) else {}
+    listed = _listed(connection) if any(is_device_kind(kind) for kind in asked["resources"]) else {}
     rooms = [
         NodeRoom(
             name=row["name"],
             capacity=row["capacity"],
-            used=_with_taken(row["allocated"], taken.get(row["name"], [])),
+            used=_with_devices(row["allocated"], row["capacity"], listed.get(row["name"])),
             labels=row["labels"],
             is_empty=not row["allocations"],
         )
@@ -125,32 +127,42 @@ def _lacks(connection: Reader, partition: str, asked: Row) -> list[Row]:
     ]
     found = node_shortages(asked["resources"], asked["constraints"], rooms, exclusive=bool(asked["exclusive"]))
     return [
-        msgspec.structs.asdict(lack) | {"taken": [_in_words(device) for device in taken.get(lack.node, [])]}
+        msgspec.structs.asdict(lack) | {"taken": [_in_words(device) for device in _taken(listed.get(lack.node, ()))]}
         for lack in found
     ]
 
 
-def _taken(connection: Reader) -> dict[str, list[Row]]:
-    """The devices that processes without a job use, and that no job holds, by node."""
+def _listed(connection: Reader) -> dict[str, list[Row]]:
+    """The devices that nodes list, by node."""
     found: dict[str, list[Row]] = {}
     for device in devices(connection):
-        if device["state"] == "taken" and device["job"] is None:
+        if device["state"] != "gone":
             found.setdefault(device["node"], []).append(device)
     return found
 
 
-def _with_taken(used: Mapping[str, float], taken: Sequence[Row]) -> dict[str, float]:
-    """What is not free on a node: what jobs use, and the devices that are taken."""
-    amounts = dict(used)
-    for device in taken:
-        for kind in (GPU, kind_of(device["model"])):
-            amounts[kind] = amounts.get(kind, 0) + 1
-    return amounts
+def _taken(own: Sequence[Row]) -> list[Row]:
+    """The devices that no job holds, and that are kept from new jobs all the same."""
+    return [device for device in own if device["state"] in _KEPT and device["job"] is None]
+
+
+def _with_devices(
+    used: Mapping[str, float], capacity: Mapping[str, float], own: Sequence[Row] | None
+) -> Mapping[str, float]:
+    """What is not free on a node. Of one that lists devices, all that are not free: a job may hold one that failed."""
+    if own is None:
+        return used
+    free = Counter(device["model"] for device in own if device["state"] == "ok" and device["job"] is None)
+    amounts = with_models({}, free.elements())
+    return {**used, **{kind: n - amounts.get(kind, 0) for kind, n in capacity.items() if is_device_kind(kind)}}
 
 
 def _in_words(device: Row) -> str:
+    name = f"{device['type']} {device['index']}"
+    if device["state"] == DeviceState.DRAINED or not device["taken_by"]:
+        return f"{name} is {device['state']}" + (f": {device['reason']}" if device["reason"] else "")
     note = DeviceNote(id=device["id"], state=DeviceState.TAKEN, by=device["taken_by"] or "")
-    return in_words(note, f"{device['type']} {device['index']}")
+    return in_words(note, name)
 
 
 def _path(connection: Reader, partition: str, queue: str, priority: int) -> list[Row]:

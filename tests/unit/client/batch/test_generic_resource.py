@@ -1,8 +1,11 @@
 """``--gres`` and ``--gpus`` in Slurm's forms, as amounts per node."""
 
+import argparse
+import re
+
 import pytest
 
-from rankd.client.batch.generic_resource import parse_all_gres, parse_gpus, parse_gres
+from rankd.client.batch.generic_resource import generic_amounts, parse_all_gres, parse_gpus, parse_gres
 from rankd.core.errors import Refused
 
 
@@ -40,6 +43,29 @@ def test_a_wrong_gres_is_answered_with_the_forms(text):
 def test_a_wrong_count_of_another_resource_is_answered_with_its_form(text):
     with pytest.raises(Refused, match="the count is a whole number"):
         parse_gres(text)
+
+
+def asked(nodes=1, **options):
+    given = dict.fromkeys(("gres", "gpus", "gpus_per_node", "gpus_per_task")) | options
+    return generic_amounts(argparse.Namespace(**given), nodes, 2)
+
+
+def test_options_that_name_the_same_gpus_agree():
+    assert asked(nodes=2, gpus="4", gres="gpu:2,fpga:1") == {"gpu": 2, "fpga": 1}
+    assert asked(gpus_per_node="a100:2", gpus_per_task="a100:1") == {"gpu:a100": 2}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"gpus": "2", "gres": "gpu:1"}, "--gres (gpu 1) and --gpus (gpu 2) ask for different GPUs per node"),
+        ({"gpus_per_node": "1", "gres": "gpu:a100:1"}, "--gres (gpu:a100 1) and --gpus-per-node (gpu 1) ask"),
+        ({"gpus_per_task": "1", "gpus": "3"}, "--gpus-per-task (gpu 2) and --gpus (gpu 3) ask"),
+    ],
+)
+def test_options_that_contradict_each_other_are_refused_by_name(options, message):
+    with pytest.raises(Refused, match=re.escape(message)):
+        asked(**options)
 
 
 def test_a_list_adds_up_and_none_asks_for_nothing():

@@ -28,6 +28,13 @@ def test_what_is_said_in_another_way_is_replaced():
     assert submitted("--urgency", "20", "train.sh", text="#!/bin/sh\n#SBATCH --nice\n")["urgency"] == 20
 
 
+def test_gpus_of_the_command_line_replace_those_of_the_script_in_any_form():
+    text = "#!/bin/sh\n#SBATCH --gres=gpu:1,licence:2\n"
+    assert submitted("--gpus", "2", "train.sh", text=text)["resources"] == {"vcore": 1, "licence": 2, "gpu": 2}
+    text = "#!/bin/sh\n#SBATCH --gpus=2\n"
+    assert submitted("--gres", "gpu:a100", "train.sh", text=text)["resources"] == {"vcore": 1, "gpu:a100": 1}
+
+
 @pytest.mark.parametrize(
     ("line", "asked"),
     [

@@ -1,7 +1,11 @@
 """Why a job waits: a code that programs compare, and a fact with every number that somebody needs."""
 
+import msgspec
+import pytest
 from builder import node, shape, table
 
+from rankd.core.model.device import Device, DeviceState, offered
+from rankd.core.model.node import NodeState
 from rankd.core.placement.problem import NO_NODE_FITS, RESERVED, RESOURCES
 from rankd.core.placement.reason import lacking, not_able, reserved
 
@@ -14,6 +18,40 @@ def test_no_node_fits_says_what_no_node_has_enough_of():
     assert code == NO_NODE_FITS
     assert "0 of 2 nodes could hold it" in fact
     assert fact.endswith(". No node has enough gpu (at most 0), vcore (at most 4)")
+
+
+GPUS = tuple(Device(model="a100", id=f"g{at}", index=at) for at in range(2))
+BROKEN = (GPUS[0], msgspec.structs.replace(GPUS[1], state=DeviceState.FAILED))
+
+
+def gpu_node(name, devices=GPUS, **fields):
+    return node(name, capacity=offered({"vcore": 4000}, devices), devices=devices, **fields)
+
+
+@pytest.mark.parametrize(
+    ("other", "obstacle"),
+    [
+        (gpu_node("n2", state=NodeState.DOWN), "n2 (down)"),
+        (gpu_node("n2", state=NodeState.DRAINING), "n2 (draining)"),
+        (gpu_node("n2", BROKEN), "n2 (gpu 1 failed)"),
+    ],
+)
+def test_a_node_that_could_hold_it_later_is_named_with_its_obstacle(other, obstacle):
+    asked = shape(resources={"vcore": 1000, "gpu": 2, "gpu:a100": 2})
+    _, fact = not_able(asked, 0, table(node("n1"), other))
+    assert fact.endswith(f"That may change: {obstacle} could hold it otherwise")
+    larger = shape(resources={"vcore": 1000, "gpu": 3, "gpu:a100": 3})
+    assert "may change" not in not_able(larger, 0, table(node("n1"), other))[1]
+
+
+def test_the_part_that_too_few_nodes_can_give_is_named():
+    nodes = table(gpu_node("n1"), node("n2", vcore=64000), node("n3", labels={"disk": "ssd"}))
+    asked = {"vcore": 1000, "gpu": 2, "gpu:a100": 2}
+    assert "Only 1 node that is up can give gpu:a100 2" in not_able(shape(nodes=2, resources=asked), 1, nodes)[1]
+    together = not_able(shape(resources=asked | {"vcore": 8000}), 0, nodes)[1]
+    assert "(gpu:a100 2: 1, vcore 8: 1), but not all of them together" in together
+    on_ssd = shape(nodes=2, constraints="disk=ssd")
+    assert "Only 1 node that is up can give disk=ssd" in not_able(on_ssd, 1, nodes)[1]
 
 
 def test_too_little_room_says_how_many_nodes_have_room_and_how_many_could():
