@@ -26,8 +26,8 @@ class Machine:
         self.directory = directory
         self._process: subprocess.Popen[str] | None = None
 
-    def start(self, *options: str, rights: Sequence[str] = ("--run-as", "agent")) -> None:
-        """Returns once it says that it is up. ``rights``: by default, jobs of all users run here."""
+    def start(self, *options: str, rights: Sequence[str] = ("--run-as", "agent")) -> str:
+        """Returns what it says until it is up. ``rights``: by default, jobs of all users run here."""
         command = [*RANKD, "up", "--dir", str(self.directory), *options, *rights]
         self._process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=self.directory.parent
@@ -36,7 +36,7 @@ class Machine:
         for line in self._process.stdout:
             said.append(line)
             if line.startswith("rankd is up"):
-                return
+                return "".join(said)
         raise AssertionError("rankd up ended:\n" + "".join(said))
 
     @property

@@ -42,6 +42,21 @@ def stop_reading(machine, *signals: signal.Signals) -> str:
     return said
 
 
+def test_what_a_newcomer_reads_of_a_second_start_and_after_a_stop(machine):
+    began = machine.start("--name", "here", "--no-local-agent")
+    assert "WARNING" not in began, "the broker takes a moment to listen, which is no trouble"
+    machine.rankd("submit", "-H", "-J", "stays", "--", "true")
+    second = machine._run("up", "--dir", str(machine.directory), status=3)
+    assert "another rankd up is running on" in second.stderr
+    assert "stopped" not in second.stdout
+    here = ("--dir", str(machine.directory))
+    assert "nothing runs in" not in machine.rankd_all("queue", *here).stderr
+    machine.stop()
+    stopped = machine.rankd_all("queue", *here)
+    assert "stays" in stopped.stdout
+    assert f"nothing runs in {machine.directory}; this is what its database says, and `rankd up --dir" in stopped.stderr
+
+
 async def test_kept_jobs_run_on_and_the_next_up_reports_their_ends(machine):
     place = machine.directory.parent
     os.mkfifo(place / "fifo")

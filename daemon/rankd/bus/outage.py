@@ -13,12 +13,16 @@ REMIND_EVERY_S = 60.0
 
 
 class Spell:
-    """A period in which something fails repeatedly. :attr:`since`: its beginning (monotonic seconds), or None."""
+    """A period in which something fails repeatedly. :attr:`since`: its beginning (monotonic seconds), or None.
+
+    :attr:`quiet_s`: how long the first period may last before it is logged.
+    """
 
     def __init__(self, logger: logging.Logger) -> None:
         self.since: float | None = None
+        self.quiet_s = 0.0
         self._log = logger
-        self._said_at = 0.0
+        self._said_at: float | None = None
 
     @property
     def lasts_s(self) -> float:
@@ -29,17 +33,20 @@ class Spell:
         """Note a failure. Logs ``begins`` the first time; later ``lasts`` and the seconds so far, once a minute."""
         now = time.monotonic()
         if self.since is None:
-            self.since = self._said_at = now
-            self._log.warning("%s", begins)
+            self.since, self._said_at = now, None
+        if self._said_at is None:
+            if now - self.since >= self.quiet_s:
+                self._said_at = now
+                self._log.warning("%s", begins)
         elif now - self._said_at >= REMIND_EVERY_S:
             self._said_at = now
             self._log.warning("%s (for %.0f s)", lasts, self.lasts_s)
 
     def over(self, ends: str) -> None:
-        """Note a success. Logs ``ends`` if it failed before."""
-        if self.since is not None:
+        """Note a success. Logs ``ends`` if the failure was logged."""
+        if self.since is not None and self._said_at is not None:
             self._log.warning("%s, after %.0f s", ends, self.lasts_s)
-        self.since = None
+        self.since, self.quiet_s = None, 0.0
 
 
 class Outage(Spell):

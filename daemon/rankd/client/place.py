@@ -69,6 +69,19 @@ class Place(NamedTuple):
             return False
         return self.by_bus or self.database is None or not os.access(self.database, os.R_OK)
 
+    @property
+    def stopped(self) -> str | None:
+        """What to know of the records of a ``rankd up`` that does not run; None if it runs, or another source is read.
+
+        Only the directory says that: a database that was named may be another site's copy.
+        """
+        if self.directory is None or self.nats is not None or self.by_bus or self.database is None:
+            return None
+        if not self.database.is_file():
+            return None
+        flag = "" if str(self.directory) == DEFAULT_DIRECTORY else f" --dir {self.directory}"
+        return f"nothing runs in {self.directory}; this is what its database says, and `rankd up{flag}` starts it again"
+
     def need_nats(self) -> str:
         """The broker's URL.
 

@@ -89,6 +89,7 @@ def open_source(arguments: argparse.Namespace) -> Source:
         from rankd.store.engine.reading import open_for_reading
 
         source = DatabaseSource(open_for_reading(place.need_database()), now, who.user, is_admin=who.admin)
+        say(place.stopped)
     source.known = _known(source, now)
     say(source.known.of_services())
     return source

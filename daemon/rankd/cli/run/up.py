@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 
 LARGEST_PORT = 65_535
+LONGEST_NUMBER = 6
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -51,7 +52,9 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--config", type=Path, metavar="DIR", help="directory of the configuration (default: the one that ships)"
     )
-    parser.add_argument("--simulate", type=int, default=0, metavar="N", help="add N simulated nodes (default: 0)")
+    parser.add_argument(
+        "--simulate", type=_number_of_nodes, default=0, metavar="N", help="add N simulated nodes (default: 0)"
+    )
     parser.add_argument("--no-local-agent", action="store_true", help="don't run jobs on this machine")
     parser.add_argument(
         "--no-notifier",
@@ -102,6 +105,13 @@ def _add_node(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--labels", type=pairs, default={}, metavar="K=V,...", help="labels of this node, for `rankd submit -C`"
     )
+
+
+def _number_of_nodes(text: str) -> int:
+    """A number from 0, in ASCII digits."""
+    if not (text.isascii() and text.isdecimal()) or len(text) > LONGEST_NUMBER:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a number of nodes; write 0 or more")
+    return int(text)
 
 
 def port(text: str) -> int:

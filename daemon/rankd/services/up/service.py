@@ -280,7 +280,10 @@ class _Machine:
     def _bus(self, credentials: str) -> Bus:
         source = source_of(self._creds(credentials))
         patience_s, tls = self._broker_patience_s, self._options.client_tls
-        return Bus(self._url, "up", connect_timeout_s=patience_s, credentials=source, tls=tls)
+        bus = Bus(self._url, "up", connect_timeout_s=patience_s, credentials=source, tls=tls)
+        if self._broker is not None:
+            bus.outage.quiet_s = SAY_AFTER_S  # it was started a moment ago, so it may not listen yet
+        return bus
 
     def _creds(self, file: str) -> Path | None:
         """One of the files of credentials; None where the broker has not got them from us."""

@@ -60,7 +60,7 @@ async def acquire_or_fail(path: Path, what: str, patience_s: float = 2.0) -> Fil
         deadline = time.monotonic() + patience_s
         while not lock.try_acquire():
             if time.monotonic() > deadline:
-                raise Unavailable("already_running", f"another {what} is running on {path}; stop it first")
+                raise Unavailable("already_running", f"another {what} is running on {path}, and goes on; stop it first")
             await asyncio.sleep(ASK_EVERY_S)  # the kernel sends no notice when a lock is free
         unless_acquired.pop_all()
     return lock
