@@ -16,6 +16,8 @@ from rankd.cli.common.record_source import open_source
 from rankd.cli.common.table import Column, print_json, print_table, separated
 from rankd.cli.look.missing_job import has_nothing
 from rankd.cli.look.queue import add_filters, add_limit, job_filter, shown_nodes
+from rankd.cli.look.usage_summary import KEYS, summed
+from rankd.cli.look.usage_summary import columns as of_summary
 from rankd.client.instant import parse_time
 from rankd.core.errors import Refused
 from rankd.core.model.amount_text import shown_bytes
@@ -64,6 +66,9 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument("-P", "--parsable2", action="store_true", help="separate fields with |")
     shown = f"fields, such as {USUAL}; ALL: every field; JobName%%30: a width of 30, aligned to the right (%%-30: left)"
     parser.add_argument("-o", "--format", metavar="FIELDS", help=shown)
+    parser.add_argument(
+        "--summary", choices=KEYS, help="what these jobs used together, per user, account or queue, in hours"
+    )
     parser.add_argument("-e", "--helpformat", action="store_true", help="list all fields and exit")
     add_output(parser, "-H")
     add_place(parser, looks=True)
@@ -276,8 +281,13 @@ def run(arguments: argparse.Namespace) -> int:
     rows = source.accounting(wanted)
     if has_nothing(source, wanted, rows):
         return 1
-    if not arguments.json:
+    if arguments.summary or not arguments.json:
         rows = _counted_once(rows, wanted.ids or ())
+    if arguments.summary:
+        use = fields(source.known)
+        rows = summed(rows, arguments.summary, use["cputime"].value, use["gputime"].value)
+        chosen = of_summary(arguments.summary)
+        columns = [field.column() for field in chosen]
     if arguments.json:
         print_json(rows)
     elif arguments.parsable2:

@@ -381,6 +381,15 @@ def test_acct_has_every_field_and_widths_as_sacct(rankd, capsys):
     assert "'JobName%wide' has no valid width; write JobName%30" in capsys.readouterr().err
 
 
+def test_acct_sums_up_what_users_and_accounts_used(rankd):
+    header, rows = table(rankd("acct", "--summary", "user", "-S", "2000-01-01"))
+    assert header == ["User", "Jobs", "Completed", "CoreHours", "GPUHours"]
+    assert {row[0] for row in rows} == {"alice", "bob"}
+    listed = json.loads(rankd("acct", "--summary", "account", "-S", "2000-01-01", "--json"))
+    assert [one["account"] for one in listed] == ["physics"]
+    assert sum(int(row[1]) for row in rows) == listed[0]["jobs"]
+
+
 def test_share_flags(rankd):
     assert len(rankd("share", "-a", "-n").splitlines()) == 4
     assert first(rankd("share", "-U", "-u", "bob"), 1) == ["bob"]

@@ -1,0 +1,30 @@
+from rankd.cli.look.usage_summary import columns, summed
+
+
+def job(user, state="completed", core_s=0.0, gpu_s=0.0, **more):
+    return {"user": user, "account": "physics", "state": state, "core_s": core_s, "gpu_s": gpu_s, **more}
+
+
+def of(rows, key):
+    return summed(rows, key, lambda row: row["core_s"], lambda row: row["gpu_s"])
+
+
+def test_hours_are_summed_per_user_and_account_with_the_largest_use_first():
+    rows = [job("alice", core_s=3600.0), job("bob", "failed", 7200.0, 1800.0), job("alice", core_s=1800.0)]
+    assert [(one["user"], one["jobs"], one["completed"]) for one in of(rows, "user")] == [
+        ("bob", 1, 0),
+        ("alice", 2, 2),
+    ]
+    [account] = of(rows, "account")
+    assert [field.shown(account) for field in columns("account")] == ["physics", "3", "2", "3.50", "0.50"]
+
+
+def test_an_array_counts_by_its_tasks():
+    task = job("alice", core_s=60.0, array_job=1, array_task=0)
+    assert of([job("alice", core_s=60.0, tasks=[task]), task], "user") == [
+        {"user": "alice", "jobs": 1, "completed": 1, "core_s": 60.0, "gpu_s": 0.0}
+    ]
+
+
+def test_jobs_of_hidden_users_are_summed_too():
+    assert [one["user"] for one in of([job(None), job("alice", gpu_s=1.0)], "user")] == ["alice", None]
