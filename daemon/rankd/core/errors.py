@@ -6,6 +6,7 @@
     ├── Refused                    a request can't be accepted as it is (status 4xx)
     │   └── AboveLimit             it can't be accepted now: the asker is at a limit (429, retryable)
     ├── Unavailable                not ready, or a needed part does not answer (503, retryable)
+    │   └── UnknownOutcome         the database was lost during a commit: done or not
     ├── ConfigurationError         a configuration that can't be used, with all its problems
     ├── InvalidTransition          a job's state does not allow this event: a bug, or a stale report
     ├── FactorError                a factor plugin raised an exception, or returned invalid values
@@ -111,6 +112,17 @@ class Unavailable(RankdError):
 
     def __init__(self, code: str, message: str, field: str | None = None, status: int = 503) -> None:
         super().__init__(code, message, field, status)
+
+
+class UnknownOutcome(Unavailable):
+    """The database was lost while it committed: what was written may be there or not.
+
+    So the same request must only be sent again if it has a key, or a message id, by which it is done once.
+    """
+
+    def __init__(self, cause: str) -> None:
+        message = f"the database was lost during the commit: this was done or not; look before you repeat it ({cause})"
+        super().__init__("unknown_outcome", message)
 
 
 class ConfigurationError(RankdError):

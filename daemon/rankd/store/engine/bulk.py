@@ -7,6 +7,7 @@ an implementation of :class:`Bulk`, found by the connection's dialect.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cache
 from typing import Any, Protocol
 
 from sqlalchemy import Connection, Table
@@ -42,17 +43,23 @@ class Bulk(Protocol):
         """See :func:`stream`."""
 
 
-_BULK: dict[str, Bulk] = {"sqlite": sqlite_bulk.SqliteBulk()}
+@cache
+def _bulk(dialect: str) -> Bulk:
+    if dialect == "sqlite":
+        return sqlite_bulk.SqliteBulk()
+    from rankd.store.engine.postgres_bulk import PostgresBulk  # noqa: PLC0415 - it needs psycopg, which is optional
+
+    return PostgresBulk()
 
 
 def bulk_insert(connection: Connection, table: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     """Insert rows in their order. Each row has the values of these columns."""
-    _BULK[connection.dialect.name].bulk_insert(connection, table, columns, rows)
+    _bulk(connection.dialect.name).bulk_insert(connection, table, columns, rows)
 
 
 def bulk_replace(connection: Connection, table: Table, rows: Sequence[Sequence[object]]) -> None:
     """Insert whole rows, each with all columns in the table's order. Rows with the same keys are replaced."""
-    _BULK[connection.dialect.name].bulk_replace(connection, table, rows)
+    _bulk(connection.dialect.name).bulk_replace(connection, table, rows)
 
 
 def replace_numbered(connection: Connection, table: Table, first: int, values: str) -> None:
@@ -61,12 +68,12 @@ def replace_numbered(connection: Connection, table: Table, first: int, values: s
     Rows with the same numbers are replaced. ``values`` is a JSON list, so that it is encoded before the transaction:
     10,000 rows take 1.3 ms; with :func:`bulk_replace` they take 2.8 ms.
     """
-    _BULK[connection.dialect.name].replace_numbered(connection, table, first, values)
+    _bulk(connection.dialect.name).replace_numbered(connection, table, first, values)
 
 
 def bulk_update(connection: Connection, table: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     """Set these columns. Each row has their values, followed by the id of the record; each id occurs once."""
-    _BULK[connection.dialect.name].bulk_update(connection, table, columns, rows)
+    _bulk(connection.dialect.name).bulk_update(connection, table, columns, rows)
 
 
 def stream(
@@ -76,4 +83,4 @@ def stream(
 
     The query runs in the transaction of ``connection``, so it sees the same state as all others there.
     """
-    return _BULK[connection.dialect.name].stream(connection, sql, parameters, batch)
+    return _bulk(connection.dialect.name).stream(connection, sql, parameters, batch)

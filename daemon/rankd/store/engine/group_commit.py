@@ -2,7 +2,8 @@
 
 Clients take turns, so a client that sends a flood delays only itself. The works of one client are done in the order of
 their arrival. Works of the same kind, such as insertions, are done by one call. If the transaction fails, each work
-is done again in its own transaction, so that an impossible or faulty one does not fail the others.
+is done again in its own transaction, so that an impossible or faulty one does not fail the others. If it is not known
+whether the transaction was committed, no work is done again: only the asker can repeat it, by its key.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from sqlalchemy import Connection
 
-from rankd.core.errors import RoleLost, Unavailable
+from rankd.core.errors import RoleLost, Unavailable, UnknownOutcome
 from rankd.store.engine.database import Database
 
 T = TypeVar("T")
@@ -139,6 +140,11 @@ class GroupCommit:
             for work in group:
                 _reject(work.future, error)
             raise
+        except UnknownOutcome as error:
+            await self._on_rollback()
+            for work in group:
+                _reject(work.future, error)
+            return False
         except Exception as error:  # noqa: BLE001 - it is raised again in the task that waits for the work
             await self._on_rollback()
             if len(group) == 1:

@@ -34,6 +34,21 @@ def _sqlite_in_order(
     return f"{left} CROSS JOIN {right} ON {compiler.process(join.onclause, **named)}"
 
 
+@compiles(_InOrder, "postgresql")
+def _postgres_in_order(
+    join: _InOrder,
+    compiler: SQLCompiler,
+    *,
+    asfrom: bool = False,  # noqa: ARG001 - as above
+    from_linter: object = None,  # noqa: ARG001 - as above
+    **named: Any,  # noqa: ANN401 - SQLAlchemy's
+) -> str:
+    """PostgreSQL knows how many rows the tables have."""
+    assert join.onclause is not None  # noqa: S101 - in_order has given it
+    left, right = (compiler.process(side, asfrom=True, **named) for side in (join.left, join.right))
+    return f"{left} JOIN {right} ON {compiler.process(join.onclause, **named)}"
+
+
 def in_order(left: FromClause, right: FromClause, on: ColumnElement[bool]) -> Join:
     """A join that reads the left side, and for each of its rows the right side."""
     return _InOrder(left, right, on)

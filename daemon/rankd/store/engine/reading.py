@@ -27,6 +27,12 @@ ReadError = sqlite3.Error
 
 BUSY_TIMEOUT_S = 5.0
 
+_SQLITE_VIEW = "SELECT 1 AS one FROM sqlite_master WHERE type = 'view' AND name = ?"
+_POSTGRES_VIEW = "SELECT 1 AS one FROM pg_catalog.pg_class WHERE relkind = 'v' AND relname = ?"
+_NO_SCHEMA, _OUT_OF_RANGE = ("42P01", "42703"), "22003"
+"""PostgreSQL's codes: an unknown table or column, and a number that does not fit."""
+_TOO_LARGE = "a number in the request does not fit into 64 bits"
+
 _JSON = frozenset(
     {
         "resources",
@@ -98,10 +104,10 @@ def fetch(connection: Reader, sql: str, parameters: Sequence[object] = ()) -> li
         cursor.execute(sql, tuple(parameters))
         names = [column[0] for column in cursor.description]
         rows = cursor.fetchall()
-    except sqlite3.DatabaseError as error:
-        raise _unreadable(error) from error
     except OverflowError:
-        raise Refused("bad_field", "a number in the request does not fit into 64 bits") from None
+        raise Refused("bad_field", _TOO_LARGE) from None
+    except Exception as error:
+        raise _unreadable(error) from error
     finally:
         cursor.close()
     return _decoded(names, rows)
@@ -109,7 +115,13 @@ def fetch(connection: Reader, sql: str, parameters: Sequence[object] = ()) -> li
 
 def has_view(connection: Reader, name: str) -> bool:
     """Whether the database has a view of this name."""
-    return bool(fetch(connection, "SELECT 1 AS one FROM sqlite_master WHERE type = 'view' AND name = ?", [name]))
+    query = _POSTGRES_VIEW if is_server(connection) else _SQLITE_VIEW
+    return bool(fetch(connection, query, [name]))
+
+
+def is_server(connection: Reader) -> bool:
+    """Whether the connection is one of psycopg's, itself or behind one of SQLAlchemy's."""
+    return hasattr(connection, "pgconn")
 
 
 def tuples(connection: Reader, sql: str, parameters: Sequence[object] = ()) -> list[tuple[object, ...]]:
@@ -117,11 +129,18 @@ def tuples(connection: Reader, sql: str, parameters: Sequence[object] = ()) -> l
     return [tuple(row.values()) for row in fetch(connection, sql, parameters)]
 
 
-def _unreadable(error: sqlite3.DatabaseError) -> Unavailable:
-    if "no such table" in str(error) or "no such column" in str(error):
-        message = f"this database does not have the rankd tables of this version ({error}); run `rankd db upgrade`"
+def _unreadable(error: Exception) -> Exception:
+    """What a driver's error means; other errors are returned unchanged."""
+    state = getattr(error, "sqlstate", None)
+    if not isinstance(error, sqlite3.DatabaseError) and not hasattr(error, "sqlstate"):
+        return error
+    text = " ".join(str(error).split())
+    if state in _NO_SCHEMA or "no such table" in text or "no such column" in text:
+        message = f"this database does not have the rankd tables of this version ({text}); run `rankd db upgrade`"
         return Unavailable("no_schema", message)
-    return Unavailable("database_unreadable", f"the database can't be read: {error}")
+    if state == _OUT_OF_RANGE:
+        return Refused("bad_field", _TOO_LARGE)
+    return Unavailable("database_unreadable", f"the database can't be read: {text}")
 
 
 def _decoded(names: list[str], rows: Iterable[Sequence[Any]]) -> list[Row]:

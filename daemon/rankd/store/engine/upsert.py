@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 from sqlalchemy import Connection, Executable, Select, Table
-from sqlalchemy.dialects import sqlite
+from sqlalchemy.dialects import postgresql, sqlite
 
-_INSERT = {"sqlite": sqlite.insert}
+_INSERT: dict[str, Callable[[Table], Any]] = {"postgresql": postgresql.insert, "sqlite": sqlite.insert}
 
 
 def upsert(
@@ -38,8 +38,8 @@ def _statement(
     new = _INSERT[dialect](table)
     changed = {name: new.excluded[name] for name in columns if name not in {*key, *kept}}
     if changed:
-        return new.on_conflict_do_update(index_elements=key, set_=changed)
-    return new.on_conflict_do_nothing(index_elements=key)
+        return cast("Executable", new.on_conflict_do_update(index_elements=key, set_=changed))
+    return cast("Executable", new.on_conflict_do_nothing(index_elements=key))
 
 
 def insert_missing(connection: Connection, table: Table, query: Select[Any], parameters: Mapping[str, object]) -> None:

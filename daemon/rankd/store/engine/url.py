@@ -10,19 +10,37 @@ from sqlalchemy.engine import make_url
 
 from rankd.core.errors import Unavailable
 from rankd.store.engine.database import Database
+from rankd.store.engine.server_url import is_postgres
 from rankd.store.engine.sqlite import SqliteDatabase
 
 
-def open_database(url: str | Path, *, durable: bool = True, clock: Callable[[], float] = time.time) -> Database:
+def open_database(
+    url: str | Path,
+    *,
+    durable: bool = True,
+    clock: Callable[[], float] = time.time,
+    directory: Path = Path(".rankd"),
+) -> Database:
     """The database that ``--db`` names: an SQLAlchemy URL or a plain path. Use it with ``async with``.
 
     Commits survive a power failure unless ``durable`` is false; then the last ones may be lost. ``clock`` returns UTC
-    seconds; it dates the signs of life.
+    seconds; it dates the signs of life. ``directory``: where other files of rankd are if the database is a server.
 
     Raises:
-        Unavailable: ``unsupported_database``: the URL does not name an SQLite file.
+        Unavailable: ``unsupported_database``: the URL names another kind of database, or its driver is missing.
     """
+    if is_postgres(url):
+        return _postgres(str(url), durable=durable, clock=clock, directory=directory)
     return SqliteDatabase(sqlite_path(str(url)), durable=durable, clock=clock)
+
+
+def _postgres(url: str, *, durable: bool, clock: Callable[[], float], directory: Path) -> Database:
+    try:
+        from rankd.store.engine.postgres import PostgresDatabase  # noqa: PLC0415 - it needs psycopg, which is optional
+    except ImportError as error:
+        message = f"PostgreSQL needs the driver psycopg: install rankd[postgresql] ({error})"
+        raise Unavailable("unsupported_database", message) from error
+    return PostgresDatabase(url, directory.absolute(), durable=durable, clock=clock)
 
 
 def sqlite_path(url: str) -> Path:
@@ -35,5 +53,6 @@ def sqlite_path(url: str) -> Path:
         return Path(url).absolute()
     parsed = make_url(url)
     if parsed.get_backend_name() != "sqlite" or not parsed.database:
-        raise Unavailable("unsupported_database", f"'{url}': this version stores in SQLite; give sqlite:///FILE")
+        message = f"'{parsed!r}' is not supported; give sqlite:///FILE or postgresql://USER@HOST/NAME"
+        raise Unavailable("unsupported_database", message)
     return Path(parsed.database).absolute()

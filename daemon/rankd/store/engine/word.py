@@ -91,9 +91,9 @@ def sums_as_object(name: str, value: str) -> str:
     return f"json_group_object({name}, {value})/*object*/"
 
 
-def joined(value: str, separator: str) -> str:
-    """The texts of a group as one."""
-    return f"group_concat({value}, '{separator}')/*joined*/"
+def joined(value: str, separator: str, place: str) -> str:
+    """The texts of a group as one, in the order of the column ``place``."""
+    return f"group_concat({value}, '{separator}')/*joined {place}*/"
 
 
 def whole(value: str) -> str:
@@ -144,3 +144,8 @@ def instant(at: str) -> str:
 def in_hex(value: str) -> str:
     """Bytes as hexadecimal digits, in capitals."""
     return f"hex({value})/*hex*/"
+
+
+def formula(text: str) -> str:
+    """A factor's formula, in which a division by zero is NULL."""
+    return f"({text})/*formula*/"

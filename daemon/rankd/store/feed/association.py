@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from sqlalchemy import false, func, select
+from sqlalchemy import func, not_, select
 
 from rankd.core.model.association import ROOT, Association
 from rankd.store.engine.connection import Connection
@@ -72,5 +72,5 @@ def read_associations(connection: Connection) -> list[AssociationRow]:
 def unconfigured_users(connection: Connection) -> frozenset[int]:
     """The associations of users that the configuration does not list."""
     columns = associations.c
-    query = select(columns.id).where(columns.user != "", columns.configured == false())
+    query = select(columns.id).where(columns.user != "", not_(columns.configured))
     return frozenset(connection.execute(query).scalars())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from sqlalchemy import false, select
+from sqlalchemy import not_, select
 
 from rankd.store.engine.connection import Connection
 from rankd.store.schema.table import allocations, jobs
@@ -29,6 +29,6 @@ def open_charges(connection: Connection) -> list[ChargeRow]:
     query = (
         select(columns.id, jobs.c.association_id, columns.charge_rate, columns.allocated_at, columns.ended_at)
         .join_from(allocations, jobs, jobs.c.id == columns.job_id)
-        .where(columns.charged == false())
+        .where(not_(columns.charged))
     )
     return [ChargeRow._make(row) for row in connection.execute(query)]

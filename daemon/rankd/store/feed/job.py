@@ -23,15 +23,17 @@ from rankd.store.record.dependency import blocked_jobs
 from rankd.store.schema.generation_table import generations
 from rankd.store.schema.table import arrays, jobs
 
-NO_LIMIT = -1
+NO_LIMIT = 2**62
 
 _CHANGED = """
 SELECT id, association_id, queue_id, qos_id, application_id, class_value, urgency, nodes, vcore, shape,
     time_limit_s, submitted_at, eligible_at, fixed_priority, state, revision, blocked_by, settled,
-    iif("array" IS NULL, 1, (SELECT coalesce(n_eligible, n_pending) FROM arrays WHERE job_id = jobs.id)),
+    CASE WHEN "array" IS NULL THEN 1
+        ELSE (SELECT coalesce(n_eligible, n_pending) FROM arrays WHERE job_id = jobs.id) END,
     array_job, array_task,
-    iif("array" IS NULL, 0, (SELECT n_eligible IS NOT NULL FROM arrays WHERE job_id = jobs.id)),
-    iif("array" IS NULL, 0, (SELECT coalesce(length(cancelled), 0) FROM arrays WHERE job_id = jobs.id))
+    "array" IS NOT NULL AND (SELECT n_eligible IS NOT NULL FROM arrays WHERE job_id = jobs.id),
+    CASE WHEN "array" IS NULL THEN 0
+        ELSE (SELECT coalesce(length(cancelled), 0) FROM arrays WHERE job_id = jobs.id) END
 FROM jobs WHERE revision > ? ORDER BY revision LIMIT ?"""
 
 _LAST_RANKED = select(func.coalesce(func.max(generations.c.revision), 0))

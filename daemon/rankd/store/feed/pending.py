@@ -23,7 +23,7 @@ from rankd.store.schema.table import jobs
 
 PENDING = """
 SELECT id, association_id << 32 | queue_id, qos_id << 32 | coalesce(application_id, 0),
-    (class_value + 2147483648 << 9) | ((blocked_by IS NOT NULL) << 8) | urgency, shape,
+    (class_value + 2147483648 << 9) | CASE WHEN blocked_by IS NULL THEN 0 ELSE 256 END | urgency, shape,
     time_limit_s, submitted_at, eligible_at, fixed_priority
 FROM jobs WHERE state = 'pending' ORDER BY id"""
 

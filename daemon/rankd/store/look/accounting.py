@@ -16,7 +16,7 @@ from rankd.core.model.array import parse_name
 from rankd.core.model.id_range import apart
 from rankd.core.model.index_set import EMPTY, IndexSet, common, read, union
 from rankd.store.engine.reading import fetch
-from rankd.store.engine.word import IN_NUMBERS, IN_TEXTS
+from rankd.store.engine.word import IN_NUMBERS, IN_TEXTS, text_at
 from rankd.store.look.job_filter import as_json, count_jobs, job_ids
 from rankd.store.look.task_row import cancellation, folded, who_cancelled
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _COLUMNS = """
     id, name, "user", account, queue, partition, qos, state, nodes, cores, resources, time_limit_s, requeues,
     submitted_at, eligible_at, started_at, ended_at, exit_status, signal, nodelist, max_rss_bytes, cpu_s,
-    measured, message, reason, comment, array, array_limit, array_job, array_task"""
+    measured, message, reason, comment, "array", array_limit, array_job, array_task"""
 _ARRAYS = f"""
 SELECT a.job_id, j."array" AS pending, a.cancelled FROM arrays a JOIN jobs j ON j.id = a.job_id
 WHERE a.job_id {IN_NUMBERS}"""
@@ -47,7 +47,7 @@ _MODELS = f"""
     WHERE j.id {IN_NUMBERS} GROUP BY j.id, d.model ORDER BY j.id, d.model"""
 
 _DETAILS = f"""
-    SELECT j.id, json_extract(coalesce(t.request, j.request), '$.cwd') AS cwd,
+    SELECT j.id, {text_at("coalesce(t.request, j.request)", "$.cwd")} AS cwd,
         CASE WHEN j.ended_at IS NOT NULL THEN coalesce(e.cause, (
             SELECT p.cause FROM allocation_nodes p WHERE p.allocation_id = j.allocation_id AND p.cause <> 'cancel'
             ORDER BY p.ended_at, p.node LIMIT 1)) END AS cause

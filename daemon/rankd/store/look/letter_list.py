@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def letters(connection: Reader, wanted: DeadLetterFilter) -> list[Row]:
     """Rows of the view ``dead_letter``, oldest first; of notifications with the ``job`` and the ``target``."""
-    conditions, parameters = ["1"], list[object]()
+    conditions, parameters = ["1 = 1"], list[object]()
     if wanted.ids is not None:
         conditions.append(f"id {IN_NUMBERS}")
         parameters.append(json.dumps(wanted.ids))

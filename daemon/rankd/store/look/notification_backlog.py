@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from sqlalchemy import func, literal_column, select
+from sqlalchemy import case, func, literal_column, select
 
 from rankd.store.engine.connection import Connection
 from rankd.store.schema.table import notifications
 from rankd.wire.diag import NotificationBacklog
 
 _OF = notifications.c
-_WAITING = select(func.count(), func.min(_OF.first_at), func.coalesce(func.sum(_OF.attempts > 0), 0)).where(
-    _OF.state == literal_column("'waiting'")
-)
+_FAILING = func.coalesce(func.sum(case((_OF.attempts > 0, 1), else_=0)), 0)
+_WAITING = select(func.count(), func.min(_OF.first_at), _FAILING).where(_OF.state == literal_column("'waiting'"))
 
 
 def notification_backlog(connection: Connection, now: float) -> NotificationBacklog:

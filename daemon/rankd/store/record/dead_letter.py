@@ -17,7 +17,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from sqlalchemy import ColumnElement, Select, case, delete, exists, false, func, insert, literal_column, select, update
+from sqlalchemy import ColumnElement, Select, case, delete, exists, func, insert, literal_column, not_, select, update
 
 from rankd.core.change import dead_letter as limits
 from rankd.core.model.secret import is_secret
@@ -42,7 +42,7 @@ LONGEST_TEXT = 1_000
 _OF = dead_letters.c
 _IDS = _OF.id.in_(values_of("ids"))
 _IS_WAITING = _OF.state == literal_column("'waiting'")
-_IS_UNPUBLISHED = _OF.published == false()
+_IS_UNPUBLISHED = not_(_OF.published)
 """Both with the values in the text, as in the partial indexes. With parameters, SQLite does not use the indexes."""
 _SIZE = case((_OF.bytes < limits.LARGEST_KEPT, _OF.bytes), else_=limits.LARGEST_KEPT)
 _HELD = select(func.count(), func.coalesce(func.sum(_SIZE), 0)).where(_IS_WAITING)

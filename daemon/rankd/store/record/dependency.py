@@ -38,7 +38,7 @@ WHOLE = -1
 _DEPENDENCIES = msgspec.json.Decoder(list[Dependency])
 _REQUEST = msgspec.json.Decoder(JobRequest)
 
-_OF, _WANTED = jobs.c, listed("jobs", VALUES)
+_OF, _WANTED, _PAIRS = jobs.c, listed("jobs"), listed("jobs", VALUES)
 _ARE_WANTED = _OF.id.in_(values_of("jobs"))
 _PROGRESS = (
     select(
@@ -62,9 +62,9 @@ _ABOUT_TO_BEGIN = by_index(
 )
 """Arrays of which a task is allocated and does not run yet. Looks at the allocated jobs only."""
 _TASKS = select(_OF.array_job, _OF.array_task, _OF.state, _OF.started_at).join_from(
-    _WANTED,
+    _PAIRS,
     jobs,
-    and_(_OF.array_job == number_of(_WANTED.c.value, "$[0]"), _OF.array_task == number_of(_WANTED.c.value, "$[1]")),
+    and_(_OF.array_job == number_of(_PAIRS.c.value, "$[0]"), _OF.array_task == number_of(_PAIRS.c.value, "$[1]")),
 )
 _INDICES = (
     select(arrays.c.job_id, _OF.array, arrays.c.cancelled)

@@ -22,7 +22,6 @@ from sqlalchemy import (
     case,
     delete,
     exists,
-    false,
     func,
     not_,
     or_,
@@ -80,7 +79,7 @@ _NEXT = (
 )
 _SPAN = select(func.coalesce(func.max(_NEXT.c.id), 0), func.max(_NEXT.c.submitted_at))
 _ARRAY = jobs.alias("array")
-_IS_OPEN = and_(_RUN.job_id == _OF.id, or_(_RUN.charged == false(), _RUN.ended_at.is_(None)))
+_IS_OPEN = and_(_RUN.job_id == _OF.id, or_(not_(_RUN.charged), _RUN.ended_at.is_(None)))
 _OLD = select(_OF.id).where(
     _OF.id > bindparam("after"),
     _OF.id <= bindparam("last"),

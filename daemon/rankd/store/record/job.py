@@ -48,7 +48,7 @@ Key = tuple[str, str | None]
 _PENDING, _SUBMIT = State.PENDING.value, Event.SUBMIT.value
 """Plain texts: the driver takes ten times as long for a member of an enumeration."""
 
-_OF, _WANTED = jobs.c, listed("wanted", VALUES)
+_OF, _WANTED, _PAIRS = jobs.c, listed("wanted"), listed("wanted", VALUES)
 
 _STATES = select(
     _OF.id,
@@ -71,9 +71,9 @@ _STATES = select(
 
 def _with_keys(table: Table, job: Column[int]) -> Select[Any]:
     """The jobs with the wanted (user, key) in this table."""
-    user, key = text_of(_WANTED.c.value, "$[0]"), text_of(_WANTED.c.value, "$[1]")
+    user, key = text_of(_PAIRS.c.value, "$[0]"), text_of(_PAIRS.c.value, "$[1]")
     has_key = and_(table.c.user == user, table.c.key == key)
-    return select(table.c.user, table.c.key, job).join_from(_WANTED, table, has_key)
+    return select(table.c.user, table.c.key, job).join_from(_PAIRS, table, has_key)
 
 
 _JOBS_WITH_KEYS, _OLD_KEYS = _with_keys(jobs, jobs.c.id), _with_keys(old_keys, old_keys.c.job_id)

@@ -41,7 +41,7 @@ from rankd.store.schema.table import array_requests, arrays, associations, jobs,
 from rankd.wire.message import Failed, SelectionReply
 
 _REQUEST = msgspec.json.Decoder(JobRequest)
-_OF, _WANTED = jobs.c, listed("wanted", VALUES)
+_OF, _WANTED, _PAIRS = jobs.c, listed("wanted"), listed("wanted", VALUES)
 _STORED = (
     select(
         _OF.id,
@@ -80,8 +80,8 @@ _STORED = (
 )
 _CHANGED = (
     select(_OF.id)
-    .join_from(_WANTED, jobs, _OF.id == number_of(_WANTED.c.value, "$[0]"))
-    .where(_OF.revision != number_of(_WANTED.c.value, "$[1]"))
+    .join_from(_PAIRS, jobs, _OF.id == number_of(_PAIRS.c.value, "$[0]"))
+    .where(_OF.revision != number_of(_PAIRS.c.value, "$[1]"))
 )
 
 

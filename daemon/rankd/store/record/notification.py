@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import bindparam, case, delete, func, insert, select, update
+from sqlalchemy import bindparam, case, delete, func, insert, not_, select, update
 
 from rankd.core.errors import RankdError, Refused
 from rankd.core.model.notification import Notify, Wanted, is_wanted
@@ -75,9 +75,7 @@ _EVENTS = (
     .where(_E.id.in_(values_of("events")))
     .order_by(_E.id)
 )
-_BEGUN = (
-    update(job_notifications).where(_N.job_id == bindparam("array"), _N.has_begun.is_(False)).values(has_begun=True)
-)
+_BEGUN = update(job_notifications).where(_N.job_id == bindparam("array"), not_(_N.has_begun)).values(has_begun=True)
 _KNOWN = select(_OF.event_id, _OF.place).where(_OF.event_id.in_(values_of("events")))
 _LAST_SLOT = select(func.max(_OF.slot_at)).where(_OF.user == bindparam("user"))
 _AFTER = (

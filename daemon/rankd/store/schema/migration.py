@@ -5,14 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, inspect
 
 from rankd.store.engine.database import Database
+from rankd.store.engine.postgres_function import after_tables, before_tables, mark_views, same_views
+from rankd.store.schema import generation_table
 from rankd.store.schema.view import fixed_views
 
 if TYPE_CHECKING:
     from alembic.config import Config
 
+VERSION_TABLE = "schema_version"
 _PACKAGE = Path(__file__).resolve().parents[2]
 
 
@@ -49,12 +52,38 @@ def _upgrade(connection: Connection) -> None:
 
     config = _configured()
     config.attributes["connection"] = connection
+    if connection.dialect.name == "postgresql":
+        make_tables(connection)
     command.upgrade(config, "head")
+    if connection.dialect.name == "postgresql":
+        after_tables(connection, generation_table.generations.metadata)
     replace_views(connection, fixed_views())
 
 
+def make_tables(connection: Connection) -> None:
+    """Make the declared tables in a PostgreSQL database that has none. Earlier revisions were for SQLite only."""
+    from alembic import command  # noqa: PLC0415 - as above
+
+    before_tables(connection)
+    if not inspect(connection).has_table(VERSION_TABLE):
+        generation_table.generations.metadata.create_all(connection)
+        config = _configured()
+        config.attributes["connection"] = connection
+        command.stamp(config, "head")
+
+
 def replace_views(connection: Connection, views: dict[str, str]) -> None:
-    """Drop and create views, in the caller's transaction, so a reader sees either the old or the new ones."""
-    for name, statement in views.items():
-        connection.exec_driver_sql(f'DROP VIEW IF EXISTS "{name}"')
+    """Drop and create views, in the caller's transaction, so a reader sees either the old or the new ones.
+
+    A view may use those before it. In PostgreSQL, dropping a view waits for all queries that use it. So nothing is done
+    there if the views are the same already.
+    """
+    if connection.dialect.name == "postgresql" and same_views(connection, views):
+        return
+    for name in reversed(views):
+        drop = f'DROP VIEW IF EXISTS "{name}"'
+        connection.exec_driver_sql(drop)
+    for statement in views.values():
         connection.exec_driver_sql(statement)
+    if connection.dialect.name == "postgresql":
+        mark_views(connection, views)

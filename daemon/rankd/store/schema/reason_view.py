@@ -38,7 +38,8 @@ _IS_MATCHED = f"{_TYPE} = '{BY_INDEX}' AND y.n_eligible IS NOT NULL AND j.\"arra
 """Whether each task of the array waits for the same one of the other."""
 _EARLIER = f"""(SELECT max(e.id) FROM jobs e {read_by("jobs_name")} WHERE e."user" = j."user" AND e.name = j.name
                 AND e.id < coalesce(j.array_job, j.id) AND e.state IN ('pending', 'allocated', 'running'))"""
-_EARLIER_NAME = f"""(SELECT coalesce(n.array_job || '_' || n.array_task, n.id) FROM jobs n WHERE n.id = {_EARLIER})"""
+_EARLIER_NAME = f"""(SELECT coalesce(n.array_job || '_' || n.array_task, n.id || '') FROM jobs n
+                    WHERE n.id = {_EARLIER})"""
 _SPOILT = "z.n_failed + z.n_cancelled > 0"
 _HAS_BEGUN = """CASE WHEN z.job_id IS NULL THEN o.started_at IS NOT NULL
                 ELSE z.n_pending = 0 AND z.n_open = z.n_active END"""
@@ -55,7 +56,7 @@ _UNMET_TEXT = f"""CASE
                         WHEN o.id IS NOT NULL THEN o.state
                         WHEN {_TASK} IS NULL THEN 'not known'
                         WHEN j.blocked_by = '{NEVER}' THEN 'cancelled' ELSE 'pending' END || ')' END"""
-_UNMET = f"""(SELECT {joined(_UNMET_TEXT, "; ")}
+_UNMET = f"""(SELECT {joined(_UNMET_TEXT, "; ", "d.key")}
             FROM {elements("j.depends_on", "d", VALUES)} LEFT JOIN jobs o ON o.id = {_AWAITED}
             LEFT JOIN arrays z ON z.job_id = o.id LEFT JOIN arrays y ON y.job_id = j.id
             WHERE NOT coalesce(CASE

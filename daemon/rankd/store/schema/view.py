@@ -287,7 +287,7 @@ def _value(place: int, factor: FactorColumn) -> str:
     if factor.sql is None:
         return f"coalesce(v{place}.value, 0.0)"
     names = _SQL_NAMES | {name: f"g.p{place}_{at}" for at, name in enumerate(factor.parameters)}
-    return factor.sql.format_map(names)
+    return word.formula(factor.sql.format_map(names))
 
 
 def _joins(factors: Sequence[FactorColumn]) -> str:

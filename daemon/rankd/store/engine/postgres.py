@@ -1,0 +1,167 @@
+"""PostgreSQL: how processes write, and how it is read.
+
+Writing: a single thread of this process has one connection. Every write transaction first takes one lock, for all
+processes, until its end. So writes follow one another as in SQLite: ids are in commit order, and a reader that has seen
+an event has seen all events before it. Reading: on one of a few threads, in a transaction that sees one state and can't
+write.
+
+Commits wait for the disk, and for the standbys that the server is configured to wait for, unless the writer passes
+``durable=False``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import TracebackType
+from typing import Self, TypeVar
+
+from sqlalchemy import Connection, Engine
+
+from rankd.core.errors import Unavailable
+from rankd.store.engine.database import Database
+from rankd.store.engine.postgres_connection import (
+    STORAGE_FAILED,
+    UNKNOWN_OUTCOME,
+    engine_of,
+    storage_failures,
+    unknown_outcome,
+    without_password,
+)
+from rankd.store.engine.role import Roles
+
+T = TypeVar("T")
+
+DATABASE_FILE = "rankd.db"
+"""Locks and reports of rankd have names that begin with this, in its directory on this machine."""
+WRITE_LOCK = 0x72616E6B64
+"""The key of the lock of all write transactions: "rankd"."""
+LONG_WAIT_S = 3.0
+"""After this many seconds of waiting, :meth:`PostgresDatabase.trouble` reports that another process writes."""
+RECENT_FAILURE_S = 30.0
+"""A failed write is reported for this many seconds, unless a later one succeeds."""
+READERS = 4
+LOOKERS = 4
+_LOCK = f"SELECT pg_advisory_xact_lock({WRITE_LOCK})"
+_BEGIN_DURABLE = f"BEGIN; {_LOCK}"
+_BEGIN = f"BEGIN; SET LOCAL synchronous_commit TO off; {_LOCK}"
+_BEGIN_READING = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+
+
+class PostgresDatabase(Database):
+    """Implements :class:`.database.Database` for a server.
+
+    ``directory``: where this machine's other files of rankd are. ``clock`` returns UTC seconds.
+    """
+
+    def __init__(
+        self, url: str, directory: Path, *, durable: bool = True, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._path = directory / DATABASE_FILE
+        self._shown = without_password(url)
+        self._roles = Roles(self._path, clock)
+        self._waits_since: float | None = None
+        self._failed: tuple[float, str] | None = None
+        self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="store-writer")
+        self._writing = engine_of(url, 1, _BEGIN_DURABLE if durable else _BEGIN)
+        self._readers = ThreadPoolExecutor(max_workers=READERS, thread_name_prefix="store-reader")
+        self._reading = engine_of(url, READERS, _BEGIN_READING)
+        self._lookers = ThreadPoolExecutor(max_workers=LOOKERS, thread_name_prefix="store-looker")
+        self._looking = engine_of(url, LOOKERS, _BEGIN_READING)
+
+    @property
+    def path(self) -> Path:
+        """See :class:`.database.Database`."""
+        return self._path
+
+    async def __aenter__(self) -> Self:
+        """Open the database; connections are made when they are first used."""
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Wait for what runs, and close all connections."""
+        for threads, engine in (
+            (self._readers, self._reading),
+            (self._lookers, self._looking),
+            (self._writer, self._writing),
+        ):
+            await asyncio.to_thread(threads.shutdown)
+            engine.dispose()
+        self._roles.close()
+
+    async def write(self, work: Callable[[Connection], T], *, role: str | None = None) -> T:
+        """See :class:`.database.Database`: on the writer thread, under the lock of all writers.
+
+        Raises:
+            UnknownOutcome: the server was lost during the commit.
+        """
+        return await asyncio.get_running_loop().run_in_executor(self._writer, self._write, work, role)
+
+    def _write(self, work: Callable[[Connection], T], role: str | None) -> T:
+        self._waits_since = time.monotonic()
+        try:
+            with storage_failures("written"), self._writing.connect() as connection:
+                transaction = connection.begin()
+                self._waits_since = None
+                if role is not None:
+                    self._roles.check(connection, role)
+                result = work(connection)
+                with unknown_outcome():
+                    transaction.commit()
+        except Unavailable as error:
+            if error.code in (STORAGE_FAILED, UNKNOWN_OUTCOME):
+                self._failed = (time.monotonic(), error.message)
+            raise
+        finally:
+            self._waits_since = None
+        self._failed = None
+        return result
+
+    def trouble(self) -> str | None:
+        """See :class:`.database.Database`."""
+        now, since, failed = time.monotonic(), self._waits_since, self._failed
+        if since is not None and now - since > LONG_WAIT_S:
+            return f"no write of the database {self._shown} could begin for {now - since:.0f} s"
+        if failed is not None and now - failed[0] < RECENT_FAILURE_S:
+            return f"the database {self._shown}: {failed[1]}"
+        return None
+
+    async def read(self, work: Callable[[Connection], T]) -> T:
+        """See :class:`.database.Database`."""
+        return await asyncio.get_running_loop().run_in_executor(self._readers, _read, work, self._reading)
+
+    async def read_in_thread(self, work: Callable[[Connection], T]) -> T:
+        """See :class:`.database.Database`."""
+        return await asyncio.to_thread(_read, work, self._reading)
+
+    async def look(self, work: Callable[[Connection], T]) -> T:
+        """See :class:`.database.Database`."""
+        return await asyncio.get_running_loop().run_in_executor(self._lookers, _read, work, self._looking)
+
+    async def checkpoint(self) -> int:
+        """See :class:`.database.Database`: the server does its own."""
+        return 0
+
+    async def take_role(self, role: str, now: float) -> int:
+        """See :class:`.database.Database`."""
+        await self._roles.acquire(role)
+        return await self.write(lambda connection: self._roles.begin_epoch(connection, role, now))
+
+    async def stay_alive(self, role: str) -> None:
+        """See :class:`.database.Database`."""
+        await self.write(lambda _: None, role=role)
+
+
+def _read(work: Callable[[Connection], T], engine: Engine) -> T:
+    with storage_failures("read"), engine.connect() as connection, connection.begin():
+        return work(connection)
+
+
+def writing_engine(url: str) -> Engine:
+    """SQLAlchemy's engine for one connection that writes."""
+    return engine_of(url, 1, _BEGIN_DURABLE)

@@ -1,0 +1,161 @@
+"""Connections to PostgreSQL by psycopg, for SQLAlchemy and for the command line.
+
+All of them begin their transactions themselves, in the same message as the first lock. Nothing outlives a transaction
+on the server: no prepared statements, no settings, no locks. So a pooler in transaction mode can stand between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Self
+
+import msgspec
+import psycopg
+from psycopg.abc import Buffer
+from psycopg.adapt import AdaptersMap, Dumper, Loader
+from sqlalchemy import Engine, create_engine, event
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import DBAPIError
+
+from rankd.core.errors import Unavailable, UnknownOutcome
+from rankd.store.engine.postgres_dialect import DRIVER
+from rankd.store.engine.postgres_text import for_postgres
+
+CONNECT_TIMEOUT_S = 10
+POOL_TIMEOUT_S = 600.0
+"""A long read waits this long for its turn."""
+STORAGE_FAILED, UNKNOWN_OUTCOME = "storage_failed", "unknown_outcome"
+TEMPORARY = (psycopg.OperationalError, psycopg.InterfaceError)
+"""What psycopg raises when the server is gone, is full, or shuts down."""
+
+
+class Cursor(psycopg.RawCursor[Any]):
+    """Runs statements with the words of :mod:`.word` and ``?`` for parameters."""
+
+    def execute(self, query: Any, params: Any = None, **options: Any) -> Self:  # noqa: ANN401 - psycopg's
+        """See psycopg."""
+        return super().execute(_prepared(query), params or None, **options)
+
+    def executemany(self, query: Any, params_seq: Any, **options: Any) -> None:  # noqa: ANN401 - psycopg's
+        """See psycopg."""
+        super().executemany(_prepared(query), params_seq, **options)
+
+
+def _prepared(query: object) -> Any:  # noqa: ANN401 - psycopg takes several types
+    return for_postgres(query) if isinstance(query, str) else query
+
+
+class _Boolean(Dumper):
+    """Booleans are 0 and 1. The server finds the type: its own tables have real booleans."""
+
+    oid = 0
+
+    def dump(self, obj: bool) -> bytes:
+        """The digit."""
+        return b"1" if obj else b"0"
+
+
+class _Number(Loader):
+    """Sums of integers are integers, and other decimal numbers are floats, as in SQLite."""
+
+    def load(self, data: Buffer) -> int | float:
+        """The number."""
+        text = bytes(data).decode()
+        return int(text) if text.lstrip("-").isdigit() else float(text)
+
+
+class _Json(Loader):
+    """Numbers and texts are themselves; lists and objects stay JSON, as in SQLite."""
+
+    def load(self, data: Buffer) -> object:
+        """The value."""
+        found = msgspec.json.decode(bytes(data))
+        if isinstance(found, list | dict):
+            return msgspec.json.encode(found).decode()
+        return int(found) if isinstance(found, bool) else found
+
+
+def _adapters() -> AdaptersMap:
+    adapters = AdaptersMap(psycopg.adapters)
+    adapters.register_dumper(bool, _Boolean)
+    adapters.register_loader("numeric", _Number)
+    adapters.register_loader("jsonb", _Json)
+    return adapters
+
+
+_ADAPTERS = _adapters()
+
+
+def connect(url: str) -> psycopg.Connection[Any]:
+    """A connection. ``url`` is a PostgreSQL URI, as libpq reads it.
+
+    Raises:
+        psycopg.OperationalError: the server can't be reached, or refuses.
+    """
+    return psycopg.connect(
+        url,
+        autocommit=True,
+        prepare_threshold=None,
+        context=_ADAPTERS,
+        cursor_factory=Cursor,
+        connect_timeout=CONNECT_TIMEOUT_S,
+        application_name="rankd",
+    )
+
+
+def engine_of(url: str, size: int, begin: str) -> Engine:
+    """SQLAlchemy's engine with up to ``size`` connections, made when they are first used.
+
+    ``begin``: the text that begins each transaction.
+    """
+    engine = create_engine(
+        make_url(url).set(drivername=DRIVER),
+        creator=lambda: connect(url),
+        pool_size=size,
+        max_overflow=0,
+        pool_use_lifo=True,  # the connection that was used last
+        pool_timeout=POOL_TIMEOUT_S,
+    )
+    event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(begin))
+    return engine
+
+
+def without_password(url: str) -> str:
+    """The URL as it may be shown."""
+    return make_url(url).render_as_string(hide_password=True)
+
+
+@contextmanager
+def storage_failures(done: str) -> Iterator[None]:
+    """Turn a lost server into ``storage_failed``. Other errors are raised unchanged.
+
+    ``done`` completes the message: the database could not be *read*.
+    """
+    try:
+        yield
+    except (DBAPIError, psycopg.Error) as error:
+        cause = getattr(error, "orig", error)
+        if isinstance(cause, TEMPORARY):
+            raise Unavailable(STORAGE_FAILED, f"the database could not be {done}: {_line(cause)}") from error
+        raise
+
+
+@contextmanager
+def unknown_outcome() -> Iterator[None]:
+    """For a commit. A commit that was refused is raised unchanged.
+
+    Raises:
+        UnknownOutcome: the server was lost before its answer, so what was written may be there or not.
+    """
+    try:
+        yield
+    except DBAPIError as error:
+        if isinstance(error.orig, TEMPORARY):
+            raise UnknownOutcome(_line(error.orig)) from error
+        raise
+
+
+def _line(error: BaseException | None) -> str:
+    """A driver's message, which may have several lines, as one."""
+    return " ".join(str(error).split())

@@ -1,0 +1,118 @@
+"""What PostgreSQL gets besides tables and views: the functions of :mod:`rankd.store.engine.postgres_text`, and ids.
+
+Ids are dense, in commit order, and never used again. So they don't come from sequences, which count on when a
+transaction fails. Writers have the lock of :mod:`rankd.store.engine.postgres`. Under it, the largest id of a table is
+the larger of the one that the table has, and the one that ``last_ids`` has: that of the last row that was deleted, or
+that got its id from here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from hashlib import sha256
+
+from sqlalchemy import Connection, MetaData, Table
+
+_FUNCTIONS = (
+    """rankd_numbers(document text) RETURNS TABLE (key bigint, value bigint) AS $$
+SELECT o - 1, v::bigint FROM json_array_elements_text(document::json) WITH ORDINALITY t (v, o) $$""",
+    """rankd_texts(document text) RETURNS TABLE (key bigint, value text) AS $$
+SELECT o - 1, v COLLATE "C" FROM json_array_elements_text(document::json) WITH ORDINALITY t (v, o) $$""",
+    """rankd_values(document text) RETURNS TABLE (key bigint, value text) AS $$
+SELECT o - 1, v::text FROM json_array_elements(document::json) WITH ORDINALITY t (v, o) $$""",
+    """rankd_members(document text) RETURNS TABLE (id bigint, key text, value double precision) AS $$
+SELECT o, k COLLATE "C", v::double precision FROM json_each_text(document::json) WITH ORDINALITY t (k, v, o) $$""",
+    """rankd_value_at(document text, path text) RETURNS jsonb AS $$
+SELECT nullif(jsonb_path_query_first(document::jsonb, path::jsonpath), 'null'::jsonb) $$""",
+    """rankd_text_at(document text, path text) RETURNS text AS $$
+SELECT (jsonb_path_query_first(document::jsonb, path::jsonpath) #>> '{}') COLLATE "C" $$""",
+    """rankd_number_at(document text, path text) RETURNS bigint AS $$
+SELECT (jsonb_path_query_first(document::jsonb, path::jsonpath) #>> '{}')::bigint $$""",
+    """rankd_type_of(value jsonb) RETURNS text AS $$
+SELECT CASE jsonb_typeof(value) WHEN 'string' THEN 'text' ELSE jsonb_typeof(value) END $$""",
+    """rankd_without(document text, path text) RETURNS text AS $$
+SELECT '{' || coalesce(string_agg(to_json(key)::text || ':' || value::text, ',' ORDER BY o), '') || '}'
+FROM json_each(document::json) WITH ORDINALITY t (key, value, o) WHERE '$.' || key <> path AND document IS NOT NULL
+HAVING document IS NOT NULL $$""",
+    r"""rankd_in_cores(document text) RETURNS text AS $$
+SELECT CASE WHEN v IS NULL THEN document ELSE regexp_replace(document, '("vcore"\s*:\s*)-?[0-9]+',
+    '\1' || (v / 1000.0::float8) || CASE WHEN v % 1000 = 0 THEN '.0' ELSE '' END) END
+FROM (SELECT (document::json ->> 'vcore')::bigint) t (v) $$""",
+    """rankd_piece(numbers bytea, start bigint, width bigint) RETURNS text AS $$
+SELECT nullif(btrim(convert_from(substr(numbers, start::integer, width::integer), 'SQL_ASCII')), '') $$""",
+    """rankd_least(one double precision, other double precision) RETURNS double precision AS $$
+SELECT CASE WHEN one IS NULL OR other IS NULL THEN NULL WHEN one <= other THEN one ELSE other END $$""",
+    """rankd_least(VARIADIC numbers double precision[]) RETURNS double precision AS $$
+SELECT CASE WHEN bool_or(v IS NULL) THEN NULL ELSE min(v) END FROM unnest(numbers) v $$""",
+    """rankd_greatest(VARIADIC numbers double precision[]) RETURNS double precision AS $$
+SELECT CASE WHEN bool_or(v IS NULL) THEN NULL ELSE max(v) END FROM unnest(numbers) v $$""",
+    """rankd_greatest(one double precision, other double precision) RETURNS double precision AS $$
+SELECT CASE WHEN one IS NULL OR other IS NULL THEN NULL WHEN one >= other THEN one ELSE other END $$""",
+)
+
+_LAST_IDS = 'CREATE TABLE IF NOT EXISTS last_ids (name text COLLATE "C" PRIMARY KEY, id bigint NOT NULL)'
+_NEXT_ID = """CREATE OR REPLACE FUNCTION rankd_next_id(of text) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
+DECLARE newest bigint;
+BEGIN
+    EXECUTE format('SELECT coalesce(max(id), 0) FROM %I', of) INTO newest;
+    INSERT INTO last_ids AS l VALUES (of, newest + 1)
+    ON CONFLICT (name) DO UPDATE SET id = greatest(l.id, newest) + 1 RETURNING id INTO newest;
+    RETURN newest;
+END $$"""
+_KEEP_LAST_ID = """CREATE OR REPLACE FUNCTION rankd_keep_last_id() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO last_ids AS l SELECT TG_TABLE_NAME, max(id) FROM gone HAVING max(id) IS NOT NULL
+    ON CONFLICT (name) DO UPDATE SET id = greatest(l.id, excluded.id);
+    RETURN NULL;
+END $$"""
+
+
+def before_tables(connection: Connection) -> None:
+    """Make what the declared tables need."""
+    connection.exec_driver_sql(_LAST_IDS)
+    connection.exec_driver_sql(_NEXT_ID)
+    connection.exec_driver_sql(_KEEP_LAST_ID)
+    for function in _FUNCTIONS:
+        kind = "STABLE" if "rankd_without" in function else "IMMUTABLE"
+        connection.exec_driver_sql(f"CREATE OR REPLACE FUNCTION {function} LANGUAGE sql {kind} PARALLEL SAFE")
+
+
+def after_tables(connection: Connection, metadata: MetaData) -> None:
+    """Make what belongs to the declared tables: the last ids, and pieces of stored orders that are read alone."""
+    for table in metadata.tables.values():
+        if _never_reuses(table):
+            trigger = f"CREATE OR REPLACE TRIGGER keep_last_id AFTER DELETE ON {table.name}"
+            connection.exec_driver_sql(
+                f"{trigger} REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION rankd_keep_last_id()"
+            )
+    for name, column in _read_in_pieces(metadata):
+        connection.exec_driver_sql(f"ALTER TABLE {name} ALTER COLUMN {column} SET STORAGE EXTERNAL")
+
+
+def _never_reuses(table: Table) -> bool:
+    return bool(table.dialect_options["sqlite"]["autoincrement"])
+
+
+def _read_in_pieces(metadata: MetaData) -> Iterator[tuple[str, str]]:
+    """Columns of which views read a few bytes: a compressed value would be unpacked as a whole for each."""
+    for name in ("ranking_chunks", "rank_chunks"):
+        for column in metadata.tables[name].columns:
+            if column.name in ("priorities", "ranks"):
+                yield name, column.name
+
+
+def same_views(connection: Connection, views: Mapping[str, str]) -> bool:
+    """Whether the database has exactly these views."""
+    found = "SELECT relname, obj_description(oid, 'pg_class') FROM pg_class WHERE relkind = 'v' AND relname = ANY (?)"
+    marks = dict(map(tuple, connection.exec_driver_sql(found, (list(views),))))
+    return marks == {name: _mark(statement) for name, statement in views.items()}
+
+
+def mark_views(connection: Connection, views: Mapping[str, str]) -> None:
+    """Note of each view which statement made it, for :func:`same_views`."""
+    for name, statement in views.items():
+        connection.exec_driver_sql(f"COMMENT ON VIEW \"{name}\" IS '{_mark(statement)}'")
+
+
+def _mark(statement: str) -> str:
+    return f"rankd {sha256(statement.encode()).hexdigest()}"

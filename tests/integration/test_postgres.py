@@ -1,0 +1,232 @@
+"""PostgreSQL, a real server: the order of events of concurrent writers, lost servers, and what stays in a session."""
+
+import asyncio
+import threading
+
+import psycopg
+import pytest
+from builder import NOW, configuration
+from contract.store import Store
+from postgres_server import server
+from watch import PATIENCE_S
+
+from rankd.core.errors import RoleLost, Unavailable, UnknownOutcome
+from rankd.store.engine.group_commit import GroupCommit
+from rankd.store.engine.last_id import last_id
+from rankd.store.engine.postgres import WRITE_LOCK, PostgresDatabase
+from rankd.store.engine.postgres_connection import engine_of
+from rankd.store.record.catalog import sync_catalog
+from rankd.store.record.node import record_node_event
+from rankd.store.schema.migration import upgrade
+
+
+@pytest.fixture
+def url():
+    """A new database of the server."""
+    name = server().make()
+    yield server().url(name)
+    server().drop(name)
+
+
+@pytest.fixture
+async def database(url, tmp_path):
+    async with PostgresDatabase(url, tmp_path) as opened:
+        await upgrade(opened)
+        yield opened
+
+
+@pytest.fixture
+async def other(url, database, tmp_path):  # noqa: ARG001 - it makes the tables
+    """The same database, as another process has it."""
+    async with PostgresDatabase(url, tmp_path / "other") as opened:
+        yield opened
+
+
+def note(connection):
+    """Write one event."""
+    record_node_event(connection, "n1", "joined", NOW, "root")
+
+
+def numbers(connection):
+    return list(connection.exec_driver_sql("SELECT id FROM node_events ORDER BY id").scalars())
+
+
+def writers_wait(url):
+    """How many transactions wait for the lock of all writers."""
+    with psycopg.connect(url) as connection:
+        query = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+        return connection.execute(query).fetchone()[0]
+
+
+async def second_of_two(url, first, second):
+    """Let ``second`` write while a transaction of ``first`` is open after its event; whether it was committed before.
+
+    ``first`` is released once ``second`` has committed, or waits for the lock.
+    """
+    written, release = threading.Event(), threading.Event()
+
+    def slow(connection):
+        note(connection)
+        written.set()
+        assert release.wait(PATIENCE_S)
+
+    async with asyncio.TaskGroup() as writes:
+        writes.create_task(first.write(slow))
+        await asyncio.to_thread(written.wait, PATIENCE_S)
+        fast = writes.create_task(second.write(note))
+        while not fast.done() and not await asyncio.to_thread(writers_wait, url):
+            await asyncio.sleep(0.01)
+        seen = await second.read(numbers)
+        release.set()
+    return seen
+
+
+async def test_an_event_is_seen_only_after_all_events_before_it(url, database, other):
+    assert await second_of_two(url, database, other) == [], "an event was visible before an older one"
+    assert await database.read(numbers) == [1, 2]
+
+
+async def test_without_the_lock_a_follower_would_miss_events(url, database, other):
+    """The naive version, with a sequence and no lock: this is what the test above would see."""
+    await database.write(lambda c: c.exec_driver_sql("CREATE SEQUENCE naive"))
+    await database.write(
+        lambda c: c.exec_driver_sql("ALTER TABLE node_events ALTER COLUMN id SET DEFAULT nextval('naive')")
+    )
+    for one in (database, other):
+        one._writing.dispose()
+        one._writing = engine_of(url, 1, "BEGIN")
+    assert await second_of_two(url, database, other) == [2], "1 is not visible yet, and a follower is past it"
+
+
+async def test_ids_are_dense_after_a_failed_transaction(database):
+    def fails(connection):
+        note(connection)
+        raise ValueError("on purpose")
+
+    await database.write(note)
+    with pytest.raises(ValueError, match="on purpose"):
+        await database.write(fails)
+    await database.write(note)
+    assert await database.read(numbers) == [1, 2]
+
+
+async def test_an_id_is_not_used_again_after_its_row_was_deleted(database):
+    await database.write(note)
+    await database.write(note)
+    await database.write(lambda c: c.exec_driver_sql("DELETE FROM node_events WHERE id = 2"))
+    assert await database.read(lambda c: last_id(c, "node_events")) == 2
+    await database.write(note)
+    assert await database.read(numbers) == [1, 3]
+
+
+async def test_many_writers_of_two_processes_make_dense_events(database, other):
+    await asyncio.gather(*(one.write(note) for one in (database, other) for _ in range(50)))
+    assert await database.read(numbers) == list(range(1, 101))
+
+
+async def test_an_older_holder_of_a_role_writes_nothing(database, other):
+    (other.path.parent).mkdir(exist_ok=True)
+    await database.take_role("intake", NOW)
+    await other.take_role("intake", NOW)
+    with pytest.raises(RoleLost):
+        await database.write(note, role="intake")
+    assert await other.read(numbers) == []
+
+
+def kill_own_session(connection):
+    """End the session of this transaction, as the loss of the server does."""
+    own = connection.exec_driver_sql("SELECT pg_backend_pid()").scalar_one()
+    server().do(f"SELECT pg_terminate_backend({own})")
+
+
+async def test_a_server_that_is_lost_before_the_commit_is_unavailable_and_the_next_write_succeeds(database):
+    def lost(connection):
+        note(connection)
+        kill_own_session(connection)
+        note(connection)
+
+    with pytest.raises(Unavailable) as caught:
+        await database.write(lost)
+    assert caught.value.code == "storage_failed"
+    assert "could not be written" in database.trouble()
+    await database.write(note)
+    assert database.trouble() is None
+    assert await database.read(numbers) == [1]
+
+
+async def test_a_server_that_is_lost_during_the_commit_leaves_the_outcome_unknown(database):
+    def lost(connection):
+        note(connection)
+        kill_own_session(connection)
+
+    with pytest.raises(UnknownOutcome):
+        await database.write(lost)
+
+
+async def test_group_commit_does_nothing_again_if_the_outcome_is_unknown(database):
+    await database.take_role("intake", NOW)
+    runs = []
+
+    async def nothing():
+        return
+
+    def counted(connection):
+        runs.append(1)
+        note(connection)
+
+    def lost(connection):
+        counted(connection)
+        kill_own_session(connection)
+
+    group = GroupCommit(database, "intake", nothing, nothing)
+    waiting = asyncio.gather(*(group.do(work) for work in (counted, lost)), return_exceptions=True)
+    await asyncio.sleep(0)
+    await group.run_once()
+    assert [type(outcome) for outcome in await waiting] == [UnknownOutcome, UnknownOutcome]
+    assert len(runs) == 2, "a work was done again"
+
+
+async def test_a_read_sees_one_state_and_cannot_write(database, other):
+    def twice(connection):
+        before = numbers(connection)
+        asyncio.run_coroutine_threadsafe(other.write(note), loop).result(PATIENCE_S)
+        return before, numbers(connection)
+
+    loop = asyncio.get_running_loop()
+    assert await database.read(twice) == ([], [])
+    with pytest.raises(Exception, match="read-only transaction"):
+        await database.read(note)
+
+
+async def test_nothing_of_a_transaction_stays_in_its_session(database):
+    """A pooler in transaction mode gives the session to another client."""
+    await database.write(lambda c: sync_catalog(c, configuration(), NOW))
+    for _ in range(10):
+        await database.write(note)
+        await database.read(numbers)
+
+    def left(connection):
+        prepared = connection.exec_driver_sql("SELECT count(*) FROM pg_prepared_statements").scalar_one()
+        locks = connection.exec_driver_sql(
+            "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = CAST(? AS BIGINT) AND pid <> 0",
+            (WRITE_LOCK & 0xFFFFFFFF,),
+        ).scalar_one()
+        return prepared, locks, connection.exec_driver_sql("SHOW synchronous_commit").scalar_one()
+
+    assert await database.read(left) == (0, 0, "on")
+
+
+@pytest.mark.parametrize(("durable", "expected"), [(True, "on"), (False, "off")])
+async def test_only_what_can_be_made_again_is_committed_without_waiting_for_the_disk(url, tmp_path, durable, expected):
+    async with PostgresDatabase(url, tmp_path, durable=durable) as opened:
+        shown = await opened.write(lambda c: c.exec_driver_sql("SHOW synchronous_commit").scalar_one())
+    assert shown == expected
+
+
+async def test_names_are_ordered_by_their_bytes(database):
+    store = Store(database)
+    await store.configure()
+    await store.add_nodes("b", "A", "a", "Z", "é")
+    query = "SELECT name FROM node ORDER BY name"
+    names = await database.read(lambda c: list(c.exec_driver_sql(query).scalars()))
+    assert names == sorted(names, key=str.encode) == ["A", "Z", "a", "b", "é"]
