@@ -19,7 +19,7 @@ from rankd.store.schema.view import fixed_views
 VERSION_TABLE = "schema_version"
 OWN_TABLES = {VERSION_TABLE, "last_ids"}
 """Tables that are not declared: Alembic's, and the one in which PostgreSQL keeps the largest ids."""
-FIRST_IN = {"sqlite": "0001", "postgresql": "0030"}
+FIRST_IN = {"sqlite": "0001", "postgresql": "0032"}
 """The oldest revision that a database of this kind can have."""
 MADE_ANEW = {"ranking_chunks", "rank_chunks", "wait_reasons"}
 """Tables whose rows an upgrade may delete: the next ranking or cycle writes them again."""
