@@ -256,5 +256,5 @@ def mark_published(connection: Connection, letters: Sequence[DeadLetter]) -> Non
 
 def publish_again(connection: Connection) -> int:
     """Let the waiting letters be published again. Returns how many they are."""
-    waiting = update(dead_letters).where(_IS_WAITING, _OF.published != false())
+    waiting = update(dead_letters).where(_IS_WAITING, _OF.published)
     return connection.execute(waiting.values(published=False)).rowcount
