@@ -1,6 +1,7 @@
 """Allocations on their way: committed by the scheduler, taken by nodes, reported on, taken back."""
 
 from builder import NOW
+from contract.arrays import submit_array
 from contract.store import ROOT
 from contract.world import SECOND, allocate
 
@@ -14,6 +15,7 @@ from rankd.store.record.allocation import (
     save_reasons,
     save_reservations,
 )
+from rankd.store.record.array import split_first
 from rankd.store.record.delivery import Ask, give, take_back, untaken, waiting_nodes
 from rankd.store.record.job_action import act
 from rankd.store.record.report import take_reports
@@ -150,3 +152,19 @@ async def test_reasons_and_reservations_are_those_of_the_newest_cycle(world):
     assert (row["reason_fact"], row["expected_start_at"]) == ("two", NOW + 9)
     await world.write(save_reservations, [], 10, NOW)
     assert await world.rows("reservations") == []
+
+
+async def test_a_reason_about_a_task_names_the_task(store):
+    await store.add_nodes("n1")
+    array = await submit_array(store)
+    [task] = await store.write(split_first, array, 1, "x", NOW)
+    facts = [f"it would delay job {job}, for which n1 is kept from then on" for job in (array, task)]
+    rows = [
+        ReasonRow(queue=0, shape=place, time_limit_s=-1.0, user="", application=-2, reason="reserved", fact=fact)
+        for place, fact in enumerate(facts)
+    ]
+    await store.write(save_reasons, rows, None)
+    stored = [row["fact"] for row in await store.rows("wait_reasons")]
+    assert stored == [facts[0], f"it would delay job {array}_0, for which n1 is kept from then on"]
+    await store.write(save_reasons, [], rows)
+    assert await store.rows("wait_reasons") == []

@@ -78,6 +78,27 @@ async def test_a_dry_run_names_what_would_be_changed(broker, capsys):
     assert err == "rankd: there is no job 900 of alice\nrankd: there is no job of alice in 3-4\n"
 
 
+@pytest.mark.usefixtures("stage")
+async def test_a_task_is_named_alike_everywhere(broker, capsys):
+    for name in ("2_1", "4"):
+        status, out, _ = await command(broker, capsys, "history", name)
+        assert (status, [line.split()[1] for line in out.splitlines()]) == (0, ["EVENT", "split"])
+        _, out, _ = await command(broker, capsys, "queue", "-h", "-j", name)
+        assert out.split()[0] == "2_1"
+        _, out, _ = await command(broker, capsys, "acct", "-H", "-j", name)
+        assert out.split()[0] == "2_1"
+        status, _, err = await command(broker, capsys, "retry", name)
+        assert (status, err.partition(" has not")[0]) == (1, "rankd: task 2_1")
+    status, out, _ = await command(broker, capsys, "history", "2_3")
+    assert (status, [line.split()[1] for line in out.splitlines()]) == (0, ["EVENT", "submit", "split"]), "its array's"
+    status, _, err = await command(broker, capsys, "history", "2_77")
+    assert (status, err) == (1, "rankd: there is no job 2_77\n")
+    status, out, err = await command(broker, capsys, "why", "4")
+    assert (status, "2_1" in out) == (0, True)
+    status, _, err = await command(broker, capsys, "queue", "-j", "900-950")
+    assert (status, err) == (1, "rankd: there is no job in 900-950\n")
+
+
 async def test_a_retry_of_a_range_is_one_of_each_job_and_array(stage, broker, capsys):
     await stage.do("job.cancel", {"ids": [1, 2]})
     before = max(stage.states())

@@ -18,6 +18,7 @@ from rankd.core.model.job import Event, State
 from rankd.core.model.node import NodeState
 from rankd.core.model.nodelist import fold
 from rankd.core.model.quantity import Resources
+from rankd.core.placement.reason_name import job_in, with_name
 from rankd.store.engine.bulk import bulk_insert
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.last_id import last_id
@@ -47,6 +48,9 @@ _REASON_COLUMNS = ("queue_id", "shape", "time_limit_s", "user", "application_id"
 _UP = select(nodes.c.name).where(nodes.c.state == NodeState.UP.value, nodes.c.name.in_(values_of("names", TEXTS)))
 _REVISIONS = select(jobs.c.id, jobs.c.revision).where(jobs.c.id.in_(values_of("jobs")))
 _ALL_REASONS = delete(wait_reasons)
+_TASK_NAMES = select(jobs.c.id, jobs.c.array_job, jobs.c.array_task).where(
+    jobs.c.id.in_(values_of("jobs")), jobs.c.array_job.is_not(None)
+)
 _REASON = delete(wait_reasons).where(
     wait_reasons.c.queue_id == bindparam("queue"),
     wait_reasons.c.shape == bindparam("shape"),
@@ -185,13 +189,32 @@ def _revisions(connection: Connection, wanted: Sequence[int]) -> dict[int, int]:
 
 
 def save_reasons(connection: Connection, reasons: Collection[ReasonRow], before: Collection[ReasonRow] | None) -> None:
-    """Store the newest cycle's reasons for waiting. ``before``: the stored rows; None if they are not known."""
+    """Store the newest cycle's reasons for waiting. ``before``: the stored rows; None if they are not known.
+
+    Tasks get their names in place of the ids of their records.
+    """
     if before is None:
         connection.execute(_ALL_REASONS)
     known = frozenset(before or ())
     gone, new = known.difference(reasons), frozenset(reasons).difference(known)
     run_each(connection, _REASON, [msgspec.structs.asdict(row) for row in gone])
-    bulk_insert(connection, "wait_reasons", _REASON_COLUMNS, [msgspec.structs.astuple(row) for row in new])
+    rows = [msgspec.structs.astuple(row) for row in _with_names(connection, new)]
+    bulk_insert(connection, "wait_reasons", _REASON_COLUMNS, rows)
+
+
+def _with_names(connection: Connection, rows: Collection[ReasonRow]) -> Collection[ReasonRow]:
+    about = {job for row in rows if (job := job_in(row.fact)) is not None}
+    if not about:
+        return rows
+    names = {job: f"{array}_{task}" for job, array, task in connection.execute(_TASK_NAMES, {"jobs": about})}
+    return [
+        row if (name := names.get(job_in(row.fact) or 0)) is None else _with_fact(row, with_name(row.fact, name))
+        for row in rows
+    ]
+
+
+def _with_fact(row: ReasonRow, fact: str) -> ReasonRow:
+    return msgspec.structs.replace(row, fact=fact)
 
 
 def save_reservations(connection: Connection, made: Collection[ReservationRow], cycle: int, now: float) -> None:
