@@ -307,4 +307,4 @@ def test_jobs_are_read_from_standard_input(monkeypatch, capsys):
 @pytest.mark.parametrize("number", ["-1", "x", "1.5", "²", "1" * 5000])
 def test_a_wrong_number_of_simulated_nodes_is_refused(number, capsys):
     assert main(["up", f"--simulate={number}"]) == 2
-    assert "is not a number of nodes; write 0 or more" in capsys.readouterr().err
+    assert "is not a whole number from 0" in capsys.readouterr().err

@@ -110,7 +110,7 @@ def _add_node(parser: argparse.ArgumentParser) -> None:
 def _number_of_nodes(text: str) -> int:
     """A number from 0, in ASCII digits."""
     if not (text.isascii() and text.isdecimal()) or len(text) > LONGEST_NUMBER:
-        raise argparse.ArgumentTypeError(f"'{text}' is not a number of nodes; write 0 or more")
+        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number from 0")
     return int(text)
 
 
