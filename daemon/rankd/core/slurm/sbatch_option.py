@@ -133,6 +133,7 @@ _SAME: Mapping[Spelling, Meaning] = {
     Spelling("nodes", "N"): _same("nodes"),
     Spelling("ntasks", "n"): _same("ntasks"),
     Spelling("ntasks-per-node"): _same("ntasks-per-node"),
+    Spelling("tasks-per-node"): _same("ntasks-per-node"),
     Spelling("open-mode"): _open_mode,
     Spelling("output", "o"): _by("output", value_of.file_pattern),
     Spelling("parsable", "", Takes.NOTHING): _flag("parsable"),
@@ -174,6 +175,7 @@ _IGNORED: Mapping[str, Sequence[Spelling]] = {
     "rankd gives each job the cores that it asks for; without --exclusive, jobs share nodes": (
         Spelling("overcommit", "O", Takes.NOTHING),
         Spelling("oversubscribe", "s", Takes.NOTHING),
+        Spelling("share", "", Takes.NOTHING),
     ),
     "the time limit is always --time": (Spelling("time-min"),),
     "rankd chooses how often it measures jobs": (Spelling("acctg-freq"),),

@@ -1,11 +1,14 @@
-"""Finds Slurm's commands for job steps in a batch script, so that the user learns of them before the job runs. Pure."""
+"""Finds Slurm's commands in a batch script, so that the user learns of them before the job runs. Pure."""
 
 from __future__ import annotations
 
 import re
 from typing import NamedTuple
 
-COMMANDS = ("srun", "sbcast", "sattach")
+STEPS = ("srun", "sbcast", "sattach")
+"""Slurm's commands for job steps."""
+OTHERS = ("scontrol", "sbatch", "scancel", "squeue", "sacct", "sstat")
+COMMANDS = (*STEPS, *OTHERS)
 
 _START = r"^[ \t]*|[;&|({`][ \t]*|\b(?:then|do|else|exec|time|nohup|if|while|until|env|!)[ \t]+"
 _CALL = rf"(?:{_START})(?:[A-Za-z_]\w*=\S*[ \t]+)*(?P<command>{'|'.join(COMMANDS)})(?=[ \t\n\\;&|)]|$)(?![ \t]*=)"
@@ -25,7 +28,7 @@ class Call(NamedTuple):
 
 
 def step_calls(script: str) -> list[Call]:
-    r"""The calls of Slurm's commands for steps in a shell script, each command once.
+    r"""The calls of Slurm's commands in a shell script, each command once.
 
     A script that defines such a command itself, or that is not for a shell, has none.
 
@@ -49,6 +52,13 @@ _INSTEAD = {
     "srun": "write the command without srun, or `mpirun COMMAND` to start several tasks",
     "sbcast": "copy the file in the script, or read it from a file system that all nodes share",
     "sattach": "the output is in the file that `rankd show JOB` names",
+    "scontrol": "$RANKD_NODELIST has the names of the nodes with commas between them (for `scontrol show hostnames`:"
+    " `echo $RANKD_NODELIST | tr , '\\n'`); `rankd show JOB` shows a job",
+    "sbatch": "write `rankd submit SCRIPT`",
+    "scancel": "write `rankd cancel JOB`",
+    "squeue": "write `rankd queue`",
+    "sacct": "write `rankd acct JOB`",
+    "sstat": "write `rankd show JOB`",
 }
 
 
@@ -57,9 +67,12 @@ def remark(call: Call) -> str:
 
     >>> remark(Call("sattach", 3, 1))
     'line 3 calls sattach, but rankd has no job steps yet; the output is in the file that `rankd show JOB` names'
+    >>> remark(Call("sbatch", 3, 1))
+    'line 3 calls sbatch, which belongs to Slurm; write `rankd submit SCRIPT`'
     """
     if not call.line:
         where = "the line calls"
     else:
         where = f"line {call.line} calls" if call.lines == 1 else f"line {call.line} and {call.lines - 1} more call"
-    return f"{where} {call.command}, but rankd has no job steps yet; {_INSTEAD[call.command]}"
+    why = "but rankd has no job steps yet" if call.command in STEPS else "which belongs to Slurm"
+    return f"{where} {call.command}, {why}; {_INSTEAD[call.command]}"

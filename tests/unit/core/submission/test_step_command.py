@@ -37,6 +37,14 @@ def test_each_command_is_named_once_with_its_first_line():
     )
 
 
+def test_other_commands_of_slurm_are_named_with_those_of_rankd():
+    text = "#!/bin/bash\nexport A=$(scontrol show hostnames \"$L\" | head -n 1)\ntrap 'sbatch $0' USR1\nsqueue --me\n"
+    calls = step_calls(text)
+    assert [call.command for call in calls] == ["scontrol", "squeue"], "what is quoted is not searched"
+    assert "`echo $RANKD_NODELIST | tr , '\\n'`" in remark(calls[0])
+    assert remark(calls[1]) == "line 4 calls squeue, which belongs to Slurm; write `rankd queue`"
+
+
 def test_a_line_that_is_endless_is_searched_in_part():
     assert step_calls("#!/bin/sh\n" + "(a=" * 200_000 + "; srun a\n") == []
     assert len("(a=") * 200_000 > LONGEST_LINE
