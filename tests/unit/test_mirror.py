@@ -132,6 +132,7 @@ WAITS = {
 ELSEWHERE = {
     "cli/what_if/simulate_report.py": "tests/unit/cli/what_if/test_simulate.py",
     "core/placement/within_quota.py": "tests/properties/test_device_placement.py",
+    "cli/administer/auth_brokers.py": "tests/integration/test_auth_brokers.py",
     "cli/administer/auth_check.py": "tests/system/test_auth_check.py",
     "cli/administer/auth_external.py": "tests/system/test_auth_check.py",
     "cli/administer/auth_command.py": "tests/system/test_identity.py",

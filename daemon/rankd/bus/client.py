@@ -130,6 +130,9 @@ class PatientClient(Client):
         if self._transport is not None:
             with suppress(OSError, RuntimeError):
                 self._transport.close()  # type: ignore[no-untyped-call]
+                beneath = getattr(self._transport, "_bare_io_writer", None)
+                if beneath is not None:  # TLS would wait for the other side's goodbye
+                    beneath.close()
         self._transport = None
 
     async def _process_err(self, err_msg: str) -> None:

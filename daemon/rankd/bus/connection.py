@@ -102,7 +102,7 @@ class Bus(AbstractAsyncContextManager["Bus"]):
         self.url = without_secret(url)
         self.name = name
         self._address = url
-        self._urls = urls_in(url)
+        self.urls = urls_in(url)
         self._faults = 0
         self._encryption = Encryption(url, tls)
         self._presented = Presented(url, credentials, self._encryption.believe)
@@ -131,7 +131,7 @@ class Bus(AbstractAsyncContextManager["Bus"]):
         self.loops.reasons.append(self.storage.reason)
         self._lasting: list[LastingSubscription] = []
         self._closing = False
-        self._connect_timeout_s = None if connect_timeout_s is None else connect_timeout_s * len(self._urls)
+        self._connect_timeout_s = None if connect_timeout_s is None else connect_timeout_s * len(self.urls)
 
     @property
     def jetstream(self) -> JetStreamContext:
@@ -181,7 +181,7 @@ class Bus(AbstractAsyncContextManager["Bus"]):
             signs=signs,
             context=self._context,
             encrypts=lambda: encryption.is_required,
-            finds_others=len(self._urls) == 1,
+            finds_others=len(self.urls) == 1,
             public_key=self._presented.public_key if signs else None,
         )
 
@@ -200,7 +200,7 @@ class Bus(AbstractAsyncContextManager["Bus"]):
         while True:
             try:
                 await self.client.connect(
-                    self._urls,
+                    self.urls,
                     inbox_prefix=self._inbox or (inbox_prefix(user) if user else "_INBOX"),
                     name=f"rankd {self.name}",
                     max_reconnect_attempts=-1,
@@ -277,7 +277,7 @@ class Bus(AbstractAsyncContextManager["Bus"]):
     async def _refuse(self, fault: Refused) -> None:
         """Give the first connection up once each broker has had its turn: further attempts would fail the same way."""
         self._refusal, self._faults = fault, self._faults + 1
-        if self._faults >= len(self._urls) and not self._connecting.expired():
+        if self._faults >= len(self.urls) and not self._connecting.expired():
             self._connecting.reschedule(asyncio.get_running_loop().time())
             await asyncio.sleep(LOOK_EVERY_S)  # it ends here, before nats-py begins another attempt
 
@@ -286,7 +286,8 @@ class Bus(AbstractAsyncContextManager["Bus"]):
     ) -> None:
         """Send what is buffered, then close. A broker that is away does not delay this."""
         self._closing = True
-        for leaving in (self._flush, self.client.close):
+        close = self.client.close if self.client.is_connected else self.client.abandon
+        for leaving in (self._flush, close):
             try:
                 await leaving()
             except LOST as lost:  # close() writes, too, and raises if the broker has just gone

@@ -24,6 +24,8 @@ from rankd.core.errors import Refused
 CURVE = ec.SECP256R1()
 ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
 """Of the curve P-256 (SEC 2, section 2.4.2). A private key is a number from 1 to this one, without it."""
+_BOTH_ENDS = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
+"""Brokers of a cluster show their certificates to each other."""
 CA_LASTS = dt.timedelta(days=3_652)
 BROKER_LASTS = dt.timedelta(days=1_826)
 EARLIER = dt.timedelta(hours=1)
@@ -99,7 +101,7 @@ def _broker(
         _begun(name, ca.subject, public, at, BROKER_LASTS)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(digital_signature=True), critical=True)
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .add_extension(x509.ExtendedKeyUsage(_BOTH_ENDS), critical=False)
         .add_extension(x509.SubjectAlternativeName([_general(one) for one in names]), critical=False)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
         .add_extension(identifier, critical=False)

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rankd.cli.administer import auth_check, auth_external, auth_invite, auth_user
+from rankd.cli.administer import auth_brokers, auth_check, auth_external, auth_invite, auth_user
 from rankd.cli.administer.site_access import make_known, open_site_in, owner_of, role_of_user, site_directory
 from rankd.cli.common.option import add_command, add_place, refuse_empty
 from rankd.cli.common.place import find
@@ -26,6 +26,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser = add_command(subparsers, "auth", run, "Credentials for users and nodes.")
     commands = parser.add_subparsers(dest="auth_command", required=True, metavar="COMMAND")
     auth_external.add_init(commands)
+    auth_brokers.add_brokers(commands)
     auth_check.add_check(commands)
     auth_user.add_user(commands)
     auth_invite.add_invite(commands)

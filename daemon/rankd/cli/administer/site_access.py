@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
 
     from rankd.client.place import Place
     from rankd.identity.site import Role, Site
+
+
+LATER = "the others get this from them within seconds of their return"
 
 
 def site_directory(place: Place) -> Path:
@@ -124,6 +128,8 @@ def make_known(place: Place, site: Site, role: Role, name: str) -> None:
         from rankd.bus.account_update import system_bus, update_accounts
 
         async with system_bus(url, site, tls=place.tls) as system:
-            await update_accounts(system, [site.account(role, name, time.time())])
+            known = await update_accounts(system, [site.account(role, name, time.time())])
+            if known < len(system.urls):
+                print(f"rankd: {known} of {len(system.urls)} brokers answered; {LATER}", file=sys.stderr)
 
     run_quietly(url, update)

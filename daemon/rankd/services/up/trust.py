@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rankd.identity.credentials import NOTIFIER_CREDENTIALS, SERVICES_CREDENTIALS, read_credentials, write_private
+from rankd.identity.authority import issue
+from rankd.identity.credentials import (
+    CA_FILE,
+    NOTIFIER_CREDENTIALS,
+    SERVICES_CREDENTIALS,
+    read_credentials,
+    write_private,
+)
 from rankd.identity.register import Register, given
-from rankd.identity.register_file import change_register
+from rankd.identity.register_file import change_register, read_register
 from rankd.identity.site import KEY_FILE, Role, Site, open_site, read_site
 from rankd.identity.trusted_node import read_trusted
 from rankd.services.up.broker import Trust
@@ -42,6 +49,29 @@ def establish(options: UpOptions, now: float) -> Trust:
     accounts.append(site.account(Role.ENROLMENT, "", now))
     accounts += [account for account in site.barred_accounts(now) if account.public not in known]
     return Trust(site.operator(now), site.account(Role.SYSTEM, "", now), tuple(accounts), certified)
+
+
+def establish_cluster(directory: Path, admin: str, now: float) -> Trust:
+    """As :func:`establish`, for brokers that run without ``rankd up``: also every user and node of the register.
+
+    Raises:
+        Refused: ``bad_secret``, ``bad_register``.
+        OSError: the directory can't be written.
+    """
+    auth = auth_directory(directory)
+    site = open_directory(auth)
+    ca = issue(site.authority_seed(), [], now).ca
+    write_private(auth / CA_FILE, ca)
+    site = read_site(auth)
+    roles = [(SERVICES_CREDENTIALS, Role.SERVICES, ""), (ADMIN_CREDENTIALS, Role.ADMIN, admin)]
+    write_credentials(site, auth, roles, now)
+    write_private(auth / NOTIFIER_CREDENTIALS, site.notifier(now).text())
+    members = [(Role(one.role), one.name) for one in read_register(auth).members.values()]
+    whose = [(role, name) for _, role, name in roles] + [(Role.GATEWAY, HEAD), (Role.ENROLMENT, ""), *members]
+    accounts = [site.account(role, name, now) for role, name in whose]
+    accounts += [site.account(Role.NODE, node, now) for node in read_trusted(auth)] + site.barred_accounts(now)
+    known = {account.public: account for account in reversed(accounts)}
+    return Trust(site.operator(now), site.account(Role.SYSTEM, "", now), tuple(reversed(known.values())))
 
 
 def _roles(options: UpOptions) -> list[tuple[str, Role, str]]:
