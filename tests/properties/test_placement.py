@@ -100,6 +100,16 @@ def test_passing_whole_kinds_decides_the_same_as_looking_at_each_job(given):
             assert told in (firsts[queue, kind], QUEUE_QUOTA, USER_LIMIT)
 
 
+@given(PROBLEMS)
+@settings(max_examples=300)
+def test_a_cycle_without_reasons_decides_the_same(given):
+    explained = cycle(msgspec.structs.replace(given, each=False))
+    silent = cycle(msgspec.structs.replace(given, each=False, explain=False))
+    assert silent.placements == explained.placements
+    assert silent.reservations == explained.reservations
+    assert silent.reasons == ()
+
+
 # --- nodes ------------------------------------------------------------------------------------------------------------
 
 

@@ -34,12 +34,7 @@ from rankd.core.placement.problem import (
     Reservation,
     WaitReason,
 )
-from rankd.core.placement.quota import (
-    QuotaBook,
-    charge,
-    most_within,
-    over,
-)
+from rankd.core.placement.quota import QuotaBook, charge, most_within, over
 from rankd.core.placement.reason import (
     Reason,
     in_order,
@@ -57,6 +52,8 @@ from rankd.core.placement.within_quota import models_within, whole_within
 from rankd.core.ranking.columns import BoolArray, IntArray
 
 AT_LIMIT = "as many of its tasks run as may run at a time"
+_NO_ROOM = Reason(RESOURCES, "")
+"""The reason of a job without room, if nobody asks for reasons."""
 _NODES_PER_LOOK = 64
 """Finding the largest free amounts of this number of nodes costs as much as trying one job."""
 
@@ -74,9 +71,8 @@ class _Cycle:
         self.table = NodeTable(problem.nodes, policy, problem.node_sort.resourceweights, problem.holds, problem.billing)
         memory.update(problem)
         self.rule = BackfillRule(problem)
-        self.walk: Traversal | ShortestFirst = Traversal(
-            self.partition, ArrayLimits(problem.array_rooms, problem.array_of)
-        )
+        limits = ArrayLimits(problem.array_rooms, problem.array_of)
+        self.walk: Traversal | ShortestFirst = Traversal(self.partition, limits)
         self.quotas = QuotaBook(self.partition.index, problem.used, problem.tenants)
         self.timeline = Timeline(self.table, problem.now)
         self.finders: dict[tuple[int, float | None], Finder] = {}
@@ -105,11 +101,11 @@ class _Cycle:
             if blocked is not None:
                 self._wait(turn, case, blocked)
         self._explain_limited()
-        own, common = self._reasons_of_passed()
+        own, common = self._reasons_of_passed() if self.problem.explain else ([], ())
         return CycleOutcome(
             placements=tuple(self.placements),
             reservations=tuple(self.reservations),
-            own=(*self.reasons.values(), *own),
+            own=(*self.reasons.values(), *own) if self.problem.explain else (),
             common=common,
             by_job=self.by_job,
             looked_at=self.looked_at,
@@ -129,18 +125,37 @@ class _Cycle:
         Also the kinds that ask for more nodes than could ever hold them.
         """
         if not self.problem.each:
-            passed = np.ones(len(self.problem.kinds), dtype=bool)
-            for most in largest.tolist():
-                sizes = dict(zip(self.table.types, most, strict=False))
-                passed &= self.problem.kinds.asking_more(sizes, has_empty_node=most[-1] >= SLOTS)
+            passed = self._without_room(largest)
             unable = self.memory.common.unable(self.partition, self.table, self.problem.backfill)
             self.walk.pass_all(passed | unable)
 
     def _largest(self) -> IntArray:
         """The largest free amounts now, of each group of nodes; int64 (n_groups, n_types + 1)."""
+        return self._largest_of(self.table.free)
+
+    def _largest_of(self, free: IntArray) -> IntArray:
         asked = self.problem.kinds.least_asked()
         least = np.array([*(min(asked.get(kind, LARGEST), LARGEST) for kind in self.table.types), 1], dtype=np.int64)
-        return largest_by_group(self.table.free[self.table.up], least)
+        return largest_by_group(free[self.table.up], least)
+
+    def _pass_delaying(self) -> None:
+        """Without reasons: pass the kinds that would delay the first reservation on each node with room for them."""
+        if self.problem.explain or self.problem.each:
+            return
+        kinds, at = self.problem.kinds, self.timeline.first_reserved
+        delaying = (kinds.limits_s > at - self.problem.now) & ~self.walk.always & (self.partition.n_jobs > 0)
+        if not delaying.any():
+            return
+        free = np.minimum(self.table.free, self.timeline.kept_until(at).free)
+        self.walk.pass_all(delaying & self._without_room(self._largest_of(free)))
+
+    def _without_room(self, largest: IntArray) -> BoolArray:
+        """The kinds that ask a node for more than each row of ``largest``, bool (n_kinds,)."""
+        found = np.ones(len(self.problem.kinds), dtype=bool)
+        for most in largest.tolist():
+            sizes = dict(zip(self.table.types, most, strict=False))
+            found &= self.problem.kinds.asking_more(sizes, has_empty_node=most[-1] >= SLOTS)
+        return found
 
     def _reasons_of_passed(self) -> tuple[list[WaitReason], tuple[WaitReason, ...]]:
         """The reasons of the kinds that were passed everywhere: those of single queues, and common ones.
@@ -186,8 +201,8 @@ class _Cycle:
             if rows:
                 self._start(turn, case, rows)
                 return None
-        is_tried = self.rule.ahead is None
-        return self._over_whole(case) or (self._over_models(case) if is_tried else None) or self._why_none(case)
+        over_models_ = self._over_models(case) if self.rule.ahead is None else None
+        return self._over_whole(case) or over_models_ or self._why_none(case)
 
     def _over_quota(self, case: Case) -> Reason | None:
         found = over(case.accounts, case.least, case.application)
@@ -296,6 +311,8 @@ class _Cycle:
     def _why_none(self, case: Case) -> Reason:
         if case.demand.n_able < case.shape.min_nodes:
             return not_able(case.shape, case.demand.n_able, self.table)
+        if not self.problem.explain:
+            return _NO_ROOM
         key, state = (id(case.demand), case.limit_s, id(case.shape)), (len(self.placements), self.timeline.version)
         told = self.told.get(key)
         if told is None or told[0] != state:
@@ -330,6 +347,7 @@ class _Cycle:
             self.walk.block(turn.queue, turn.kind)
         if turn.job == self.rule.ahead or (is_reserved and not self.rule.may_reserve()):
             self._pass(self._largest())
+            self._pass_delaying()
             self._change_order()
         if blocked.code == RESOURCES:
             self._pass_again()
@@ -350,6 +368,7 @@ class _Cycle:
         if has_started and self.in_vain * _NODES_PER_LOOK > len(self.table.nodes) and not self.rule.may_reserve():
             self.in_vain, self.n_passed_at = 0, len(self.placements)
             self._pass(self._largest())
+            self._pass_delaying()
 
     def _reserve(self, turn: Turn, case: Case) -> bool:
         """Reserve nodes for the job from the earliest possible instant. Returns False if there is none."""

@@ -7,6 +7,7 @@ take gigabytes.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
@@ -14,7 +15,7 @@ import numpy as np
 
 from rankd.core.model.quantity import LARGEST, Resources
 from rankd.core.placement.request import Kind
-from rankd.core.ranking.columns import BoolArray, IntArray
+from rankd.core.ranking.columns import BoolArray, FloatArray, IntArray
 
 
 class _Matrices(NamedTuple):
@@ -22,7 +23,7 @@ class _Matrices(NamedTuple):
 
     ``smallest`` (n_types,): the smallest positive amount per node, :data:`.LARGEST` for a type that nobody asks for.
     ``exclusive`` and ``asks_unknown``, bool (n_kinds,): which kinds are exclusive, and which ask for types without a
-    column.
+    column. ``limits_s`` float64 (n_kinds,): time limits.
     """
 
     per_node: IntArray
@@ -31,6 +32,7 @@ class _Matrices(NamedTuple):
     smallest: IntArray
     exclusive: BoolArray
     asks_unknown: BoolArray
+    limits_s: FloatArray
     largest: int
 
     def is_like(self, other: _Matrices) -> bool:
@@ -46,6 +48,7 @@ class _Matrices(NamedTuple):
             smallest=np.minimum(self.smallest, other.smallest),
             exclusive=np.concatenate([self.exclusive, other.exclusive]),
             asks_unknown=np.concatenate([self.asks_unknown, other.asks_unknown]),
+            limits_s=np.concatenate([self.limits_s, other.limits_s]),
             largest=max(self.largest, other.largest),
         )
 
@@ -116,6 +119,7 @@ class KindTable:
             smallest=np.where(per_node > 0, per_node, LARGEST).min(axis=0, initial=LARGEST),
             exclusive=np.array([shape.exclusive for shape in shapes], dtype=bool),
             asks_unknown=np.array(self._asks_unknown[first:], dtype=bool),
+            limits_s=np.array([_limit_s(kind) for kind in self.kinds[first:]], dtype=np.float64),
             largest=largest,
         )
 
@@ -127,6 +131,11 @@ class KindTable:
     def exclusive(self) -> BoolArray:
         """Which kinds take whole nodes; bool (n_kinds,)."""
         return self._matrices().exclusive
+
+    @property
+    def limits_s(self) -> FloatArray:
+        """The time limit of each kind, float64 (n_kinds,); infinite for a kind without one."""
+        return self._matrices().limits_s
 
     @property
     def n_types(self) -> int:
@@ -180,3 +189,7 @@ class KindTable:
         made = self._matrices()
         limits = self._most(room, LARGEST)
         return np.asarray((made.least[kinds] > limits.astype(made.least.dtype)).any(axis=1), dtype=bool)
+
+
+def _limit_s(kind: Kind) -> float:
+    return math.inf if kind.time_limit_s is None else kind.time_limit_s

@@ -82,7 +82,8 @@ class PartitionProblem(msgspec.Struct, frozen=True, kw_only=True):
     ``pending``: the amounts of each queue, with those of its children; without ``pending``, it is summed from the jobs.
     ``applications``: those that jobs and tenants name by index. ``tenants``: needed only if any queue has limits or
     ``maxapplications``. ``each``: every job gets its own reason, from the moment of its turn. Otherwise there is one
-    reason per queue and kind, from its first job. ``array_reserve``: the most tasks of an array that get reservations
+    reason per queue and kind, from its first job. ``explain`` False: there are no reasons, which saves time and decides
+    the same. ``array_reserve``: the most tasks of an array that get reservations
     with conservative backfill. ``array_rooms``: of each array with a limit, how many tasks may start.
     ``array_of``: the arrays of waiting tasks with records of their own. ``billing``: the prices of devices, by which
     the model is chosen for jobs that name none.
@@ -113,6 +114,7 @@ class PartitionProblem(msgspec.Struct, frozen=True, kw_only=True):
     array_of: Mapping[int, int] = {}
     billing: Mapping[str, float] = {}
     each: bool = False
+    explain: bool = True
 
 
 class Placement(msgspec.Struct, frozen=True):

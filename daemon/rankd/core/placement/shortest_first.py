@@ -8,7 +8,6 @@ Source: shortest job backfilled first (Tsafrir, Etsion and Feitelson 2007, EASY-
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -91,7 +90,7 @@ class ShortestFirst:
         if not parts:
             return
         queues, jobs, of_kinds, submitted_at, tasks = (np.concatenate(column) for column in zip(*parts, strict=True))
-        order = np.lexsort((jobs, submitted_at, _limits_s(of_kinds, kinds)))
+        order = np.lexsort((jobs, submitted_at, kinds.limits_s[of_kinds]))
         columns = [column[order].tolist() for column in (queues, jobs, of_kinds, tasks)]
         for queue, job, kind, count in zip(*columns, strict=True):
             yield Turn(queue, job, kind), count
@@ -108,12 +107,3 @@ def _columns(
         tasks[0] = stream.left
     submitted_at = np.zeros(len(places)) if waiting.submitted_at is None else waiting.submitted_at[places]
     return np.full(len(places), queue), waiting.jobs[places], waiting.kinds[places], submitted_at, tasks
-
-
-def _limits_s(of_kinds: IntArray, kinds: KindTable) -> FloatArray:
-    """The time limit of each of these kinds, float64 (n,); infinite for a job without one."""
-    present, places = np.unique(of_kinds, return_inverse=True)
-    limits = [kinds[kind].time_limit_s for kind in present.tolist()]
-    own = np.array([math.inf if limit is None else limit for limit in limits], dtype=np.float64)
-    found: FloatArray = own[places]
-    return found

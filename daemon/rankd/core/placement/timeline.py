@@ -190,7 +190,15 @@ class Timeline:
         n_begun = bisect_left(self._starts_at, self._now + limit_s)
         if n_begun == 0:
             return None
-        until = self._starts_at[n_begun - 1]
+        return self.kept_until(self._starts_at[n_begun - 1])
+
+    @property
+    def first_reserved(self) -> float:
+        """When the first reservation begins; infinity if there is none."""
+        return self._starts_at[0] if self._starts_at else math.inf
+
+    def kept_until(self, until: float) -> Kept:
+        """The room that a job may use that lasts beyond ``until``, when a reservation begins, if it delays no other."""
         horizon = self._horizons.get(until)
         if horizon is None:
             horizon = self._horizons[until] = _Horizon(until, self._least_until(until), len(self._log), self.version)

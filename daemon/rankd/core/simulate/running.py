@@ -23,6 +23,8 @@ class Running:
         self._ends_s = np.empty(0)
         self.held = Held(np.empty(0, dtype=np.int64), np.empty((0, len(nodes.types) + 1), dtype=np.int64), np.empty(0))
         self.next_end_s = math.inf
+        self.free = nodes.whole.copy()
+        """What each node has free now, int64 (n_nodes, n_types + 1)."""
 
     def __len__(self) -> int:
         """The number of rows."""
@@ -41,6 +43,7 @@ class Running:
             np.concatenate([self.held.vectors, np.repeat(np.array(vectors), counts, axis=0)]),
             np.concatenate([self.held.ends_at, now + work.limits_s[repeated]]),
         )
+        np.subtract.at(self.free, self.held.rows[-len(rows) :], self.held.vectors[-len(rows) :])
         self.next_end_s = float(self._ends_s.min())
 
     @staticmethod
@@ -54,6 +57,7 @@ class Running:
         runs = self._ends_s > now
         ended = np.unique(self._places[~runs])
         self._places, self._ends_s, held = self._places[runs], self._ends_s[runs], self.held
+        np.add.at(self.free, held.rows[~runs], held.vectors[~runs])
         self.held = Held(held.rows[runs], held.vectors[runs], held.ends_at[runs])
         self.next_end_s = float(self._ends_s.min(initial=math.inf))
         return ended

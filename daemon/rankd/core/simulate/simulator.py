@@ -1,8 +1,8 @@
 """A trace lived through on a virtual clock, event by event, by the functions that the daemon runs.
 
 At each instant with an event, first all jobs end that end then, then all jobs are submitted that are submitted then.
-After that there is one pass of the ranking (:func:`.rank`) and one scheduling cycle (:func:`.run_cycle`). Nothing else
-decides. Pure: the same input gives the same result.
+After that there is one pass of the ranking (:func:`.rank`) and one scheduling cycle (:func:`.run_cycle`), unless no
+node has room for any pending job. Nothing else decides. Pure: the same input gives the same result.
 """
 
 from __future__ import annotations
@@ -79,7 +79,8 @@ class Simulation:
         while (now := self._next_s()) < math.inf:
             self._end(now)
             self._submit(now)
-            if len(self._order.pending()):
+            self._reserved_s = math.inf
+            if self._may_start():
                 yield self._decide(now)
 
     def _next_s(self) -> float:
@@ -101,6 +102,16 @@ class Simulation:
             self._kinds.add(new, self._order.pending())
             self._order.add(new)
             self._arrived = last
+
+    def _may_start(self) -> bool:
+        """Whether any node has room for any pending job. Otherwise a cycle would start nothing, and is left out."""
+        pending = self._order.pending()
+        if not len(pending):
+            return False
+        most = self._running.free[:, :-1].max(axis=0).tolist()
+        sizes = dict(zip(self._nodes.types, most, strict=True))
+        too_large = self._kinds.table.asking_more(sizes, has_empty_node=True)
+        return not bool(too_large[self._kinds.of_jobs[pending]].all())
 
     def _decide(self, now: float) -> Decision:
         outcome = run_cycle(self._problem(now), self._site.node_sort, self._memory)
@@ -155,6 +166,7 @@ class Simulation:
             reserve_depth=scheduling.reserve_depth,
             array_reserve=scheduling.array_reserve,
             billing=self._site.priority.fairshare.billing,
+            explain=False,
         )
 
     def _rank(self, places: IntArray, now: float) -> Ranking:
