@@ -11,6 +11,7 @@ from rankd.core.model.device import Device, DeviceState
 from rankd.core.model.device_report import DeviceNote
 from rankd.store.look import why
 from rankd.store.look.device_list import devices
+from rankd.store.look.failed_device import failed_devices
 from rankd.store.record.device_fault import end_resumed, orders_of
 from rankd.store.record.device_note import note_devices, write_notes
 from rankd.store.record.device_order import DeviceWish, drain_device, fail_device, resume_device
@@ -110,6 +111,14 @@ async def test_why_counts_what_is_free_and_names_what_is_drained(store):
     asked = {"resources": {"gpu": 2}, "constraints": None, "exclusive": False}
     [lack] = await store.look(why._lacks, "default", asked)
     assert (lack["amounts"], lack["taken"]) == ({"gpu": 1}, ["gpu 2 is drained: a loud fan"])
+
+
+async def test_what_has_failed_is_an_alarm(store):
+    await two_jobs(store)
+    assert await store.read(failed_devices) == []
+    await store.write(fail_device, wish("1", "XID 79"))
+    await store.write(drain_device, wish("0"))
+    assert await store.read(failed_devices) == ["node n1: gpu 1 has failed: XID 79 (said by root)"]
 
 
 async def test_a_taken_device_that_is_drained_stays_drained_when_the_process_ends(store):

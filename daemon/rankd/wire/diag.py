@@ -180,6 +180,7 @@ class Diag(msgspec.Struct, frozen=True, kw_only=True):
     kind (``wake-up``, ``answer``).
     ``foreign_reports``: how many reports of nodes the intake has had about allocations that they were never given.
     ``streams``: as of the last look, a few seconds ago.
+    ``devices``: those that have failed, in words; new jobs don't get them until an administrator resumes them.
     ``notifier``: None where none runs, since the site allows no notifications. ``notifications``: what waits for it.
     """
 
@@ -195,3 +196,4 @@ class Diag(msgspec.Struct, frozen=True, kw_only=True):
     notifier: NotifierDiag | None = None
     notifications: NotificationBacklog | None = None
     streams: list[StreamDiag] = []
+    devices: list[str] = []

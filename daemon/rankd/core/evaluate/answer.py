@@ -22,6 +22,7 @@ from rankd.core.evaluate.result import (
     Warned,
 )
 from rankd.core.evaluate.state import Situation
+from rankd.core.model.device import is_device_kind, with_failed, without_sum
 from rankd.core.model.index_set import each
 from rankd.core.model.job import URGENCY_EXPEDITE
 from rankd.core.model.quantity import shown_resources
@@ -97,6 +98,24 @@ def _warnings(situation: Situation, ranking: Ranking) -> Iterator[Warned]:
         if node.partition not in situation.catalogue.names:
             message = f"node '{node.name}' is in partition '{node.partition}', which is not in the section queues"
             yield Warned(code="unknown_partition", message=message)
+    yield from _of_devices(situation)
+
+
+def _of_devices(situation: Situation) -> Iterator[Warned]:
+    """Devices that pending jobs ask for and no node of the document has, also not a failed one.
+
+    The daemon refuses types that no node offers. A document may leave its nodes out.
+    """
+    nodes = situation.inventory.nodes
+    known = {kind for node in nodes for kind in with_failed(node.capacity, node.devices)}
+    asked: dict[str, Id] = {}
+    for job in situation.pending:
+        for kind in without_sum(job.resources):
+            if is_device_kind(kind):
+                asked.setdefault(kind, job.entry.id)
+    for kind in sorted(asked.keys() - known) if nodes else ():
+        message = f"no node has {kind}, for which job '{asked[kind]}' asks; the daemon would refuse the job"
+        yield Warned(code="unknown_resource", message=message)
 
 
 def _ids(situation: Situation) -> dict[int, Id]:

@@ -54,16 +54,21 @@ class DeviceReports:
             raise Refused("too_many_requests", message, "node", status=429)
         self._taken_at[node] = now
 
+        broken: list[str] = []
+
         def work(connection: Connection) -> list[int] | None:
             if not of_instance(connection, [node], report.instance):
                 return None
             note_devices(connection, node, report.notes, now)
+            broken[:] = [f"{note.id}: {note.fault}" for note in report.notes if note.fault]
             return self._add(connection, node, report, now)
 
         foreign = await self._group.do(work, client=f"node {node}")
         if foreign is None:
             text = f"another agent represents node '{node}' now; its devices are reported by that one"
             raise Refused(NODE_TAKEN, text, "instance", status=409)
+        if broken:
+            log.warning("devices of node %s have failed: %s; see `rankd diag`", node, ", ".join(broken))
         if foreign:
             self._foreign.note(node, foreign)
         return ReportsTaken(taken=len(report.notes) + len(report.uses))

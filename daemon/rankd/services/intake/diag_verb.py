@@ -13,6 +13,7 @@ from rankd.core.admission.submitter import Submitter
 from rankd.services.intake.look_turns import LookTurns
 from rankd.services.runtime.clock import Clock
 from rankd.store.look import adapter_list
+from rankd.store.look.failed_device import failed_devices
 from rankd.store.look.notification_backlog import notification_backlog
 from rankd.store.look.relay_backlog import relay_backlog
 from rankd.wire.codec import decode_strict
@@ -47,8 +48,14 @@ def diag_verb(
             ask_diag(bus, NOTIFIER, NotifierDiag, reset=reset),
         )
         now = clock()
-        relay, adapters, waiting = await turns.look(
-            asker.user, lambda c: (relay_backlog(c, now), adapter_list.adapters(c), notification_backlog(c, now))
+        relay, adapters, waiting, broken = await turns.look(
+            asker.user,
+            lambda c: (
+                relay_backlog(c, now),
+                adapter_list.adapters(c),
+                notification_backlog(c, now),
+                failed_devices(c),
+            ),
         )
         return Diag(
             at=now,
@@ -63,6 +70,7 @@ def diag_verb(
             notifier=notifier,
             notifications=waiting,
             streams=streams(),
+            devices=broken,
         )
 
     return Verb("diag.show", show)

@@ -116,3 +116,21 @@ def test_a_quota_of_gpus_counts_all_models(decide, tree):
 def test_gpu_beside_a_model_and_parts_of_a_gpu_are_refused(decide):
     jobs = [gpu_job(1, gpu=1, **{"gpu:a100": 1}), gpu_job(2, gpu=0.5)]
     assert decide(jobs=jobs, nodes=[LAB], priority=CLASS).codes == {1: "bad_resources", 2: "bad_resources"}
+
+
+def test_a_device_that_no_node_has_is_warned_about(decide):
+    failed = {"model": "v100", "id": "g1", "index": 1, "state": "failed"}
+    nodes = [node("n1", devices=[{"model": "a100", "id": "g0", "index": 0}, failed])]
+    asked = [{"gpu": 1}, {"gpu:a100": 1}, {"gpu:v100": 1}, {"gpu:a10": 1}]
+    jobs = [{"id": number, "resources": amounts} for number, amounts in enumerate(asked, start=1)]
+    [warning] = decide(jobs=jobs, nodes=nodes, priority=CLASS)["warnings"]
+    assert warning["code"] == "unknown_resource"
+    assert "no node has gpu:a10, for which job '4' asks" in warning["message"]
+    assert decide(jobs=jobs, nodes=[], priority=CLASS)["warnings"] == []
+
+
+def test_a_drained_device_is_given_to_no_job(decide):
+    devices = [{"model": "a100", "id": "g0", "index": 0, "state": "drained"}, {"model": "a100", "id": "g1", "index": 1}]
+    jobs = [{"id": number, "resources": {"gpu": 1}} for number in (1, 2)]
+    decision = decide(jobs=jobs, nodes=[node("n1", devices=devices)], priority=CLASS)
+    assert [row["devices"] for row in decision["allocations"]] == [{"n1": ["g1"]}]
