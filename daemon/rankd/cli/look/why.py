@@ -48,7 +48,7 @@ _STATES = {
 _REASONS = {
     "held": "it is held",
     "dependency": "it waits for other jobs",
-    "dependency never satisfied": "it waits for what can't happen any more",
+    "dependency never satisfied": "it can never start, since it waits for what can't happen any more",
     "array limit": "as many tasks of its array run as may run at a time",
     "begin time": "its begin time has not come",
     "resources": "there is no room now",

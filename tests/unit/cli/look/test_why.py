@@ -88,7 +88,10 @@ UNRANKED = {
             "dependency never satisfied",
             "afterok of job 2 (failed)",
             [
-                "It does not run because it waits for what can't happen any more: afterok of job 2 (failed).",
+                (
+                    "It does not run because it can never start, since it waits for what can't happen any more:"
+                    " afterok of job 2 (failed)."
+                ),
                 "`rankd update 6 --dependency …` changes what it waits for, `rankd cancel 6` cancels it.",
             ],
         ),
