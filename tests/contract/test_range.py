@@ -44,6 +44,9 @@ async def two(store):
         ([4], [4]),
         (["900-950"], []),
         ([HUGE], [1, 2, 3, 4, 5, 6, 7]),
+        (["3-4000000000"], [6, 7]),
+        (["3-4000000000", "1-1", "2_1"], [1, 4, 6, 7]),
+        (["2-3000000000", "7-4000000000"], [2, 3, 4, 5, 6, 7]),
     ],
 )
 async def test_a_look_at_a_range_is_one_at_its_jobs_and_arrays_with_their_tasks(two, ids, found):

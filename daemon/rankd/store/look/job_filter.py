@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from rankd.core.model.id_range import apart, written_range
+from rankd.core.model.id_range import apart, bounds, written_range
+from rankd.core.model.quantity import LARGEST
 from rankd.store.engine.reading import Reader, fetch
 from rankd.store.engine.word import IN_NUMBERS, IN_TEXTS, TEXTS, listed
-from rankd.store.look.job_name import IN_RANGES, of_ranges, records_of
+from rankd.store.look.job_name import IN_RANGES, records_of
 from rankd.wire.job_selection import JobFilter
 from rankd.wire.page import JobList
 
@@ -35,11 +36,17 @@ def as_json(values: Iterable[object]) -> str:
 
 
 def by_record(connection: Reader, wanted: Filter) -> Filter:
-    """The filter with the ids of records in place of the names of jobs, arrays and tasks. Ranges of ids stay."""
+    """The filter with the ids of records in place of the names of jobs, arrays and tasks. Ranges of ids stay.
+
+    One that ends behind the newest record gets the largest id as its end.
+    """
     if wanted.id is None and wanted.ids is None:
         return wanted
     named = apart([*([] if wanted.id is None else [wanted.id]), *(wanted.ids or ())])
-    ids = [*records_of(connection, named.names), *map(written_range, named.ranges)]
+    ids: list[int | str] = [*records_of(connection, named.names)]
+    if named.ranges:
+        newest = fetch(connection, "SELECT max(id) AS id FROM jobs")[0]["id"] or 0
+        ids += [written_range(range(one.start, LARGEST + 1) if newest in one else one) for one in named.ranges]
     return msgspec.structs.replace(wanted, id=None, ids=ids)
 
 
@@ -84,8 +91,17 @@ def _in_ids(ids: Sequence[int | str]) -> tuple[str, list[object]]:
     named = apart(ids)
     if not named.ranges:
         return f"id {IN_NUMBERS}", [as_json(ids)]
-    ranges = of_ranges(named.ranges)
-    return f"(id {IN_NUMBERS} OR id IN ({IN_RANGES}))", [as_json(named.names), ranges, ranges]
+    *closed, last = bounds(named.ranges)
+    terms, values = [f"id {IN_NUMBERS}"], list[object]([as_json(named.names)])
+    if last[1] < LARGEST:
+        closed.append(last)
+    else:  # everything from there on, but for tasks of arrays before: no list of all of these ids
+        terms.append("(id >= ? AND id NOT IN (SELECT t.id FROM jobs t WHERE t.array_job < ? AND t.id >= ?))")
+        values += [last[0]] * 3
+    if closed:
+        terms.append(f"id IN ({IN_RANGES})")
+        values += [as_json(closed)] * 2
+    return f"({' OR '.join(terms)})", values
 
 
 def _chosen(wanted: JobFilter) -> str:

@@ -23,7 +23,7 @@ _RANGES = f"{listed(VALUES)} r {JOIN_IN_ORDER} jobs j"
 _BOUNDS = f"{number_at('r.value', '$[0]')} AND {number_at('r.value', '$[1]')}"
 IN_RANGES = f"""SELECT j.id FROM {_RANGES} ON j.id BETWEEN {_BOUNDS} WHERE j.array_job IS NULL
     UNION ALL SELECT j.id FROM {_RANGES} ON j.array_job BETWEEN {_BOUNDS}"""
-"""The records of the jobs and arrays in ranges, with those of their tasks. :func:`of_ranges` is a parameter, twice."""
+"""The records of the jobs and arrays in ranges, with those of their tasks. Their bounds are a parameter, twice."""
 
 MOST_TASKS = 10_000
 """The most tasks that a request may name one by one."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlalchemy import bindparam, select
+from sqlalchemy import ColumnElement, bindparam, select
 
 from rankd.core.errors import Refused
 from rankd.core.model.id_range import bounds, written_range
@@ -21,6 +21,7 @@ from rankd.store.engine.connection import Connection
 from rankd.store.engine.listed import listed, number_of, values_of
 from rankd.store.engine.plan import in_order
 from rankd.store.engine.word import TEXTS, VALUES
+from rankd.store.schema.job_table import IS_ACTIVE
 from rankd.store.schema.table import jobs
 from rankd.wire.message import Failed
 
@@ -31,6 +32,8 @@ _RANGES = listed("ranges", VALUES)
 _FIRST, _LAST = number_of(_RANGES.c.value, "$[0]"), number_of(_RANGES.c.value, "$[1]")
 _HAVE_NOT_ENDED = jobs.c.state.in_([State.PENDING.value, *(state.value for state in sorted(ACTIVE_STATES))])
 """As parameters, so that the jobs are read by their ids, not by their states."""
+WIDE = 10_000
+"""In a longer range, jobs are read by their states: nearly all that have these ids may have ended long ago."""
 
 IN_RANGES = (
     select(jobs.c.id)
@@ -54,7 +57,7 @@ def active_in(connection: Connection, ids: range, users: Sequence[str] | None) -
         Refused: ``too_many``.
     """
     query = _IN_RANGE if users is None else _IN_RANGE.where(_OF_USERS)
-    query = query.where(_HAVE_NOT_ENDED).order_by(jobs.c.id).limit(MOST_IN_RANGES + 1)
+    query = query.where(_have_not_ended(ids)).order_by(jobs.c.id).limit(MOST_IN_RANGES + 1)
     found = list(connection.execute(query, _values(ids, users)).scalars())
     if len(found) > MOST_IN_RANGES:
         message = (
@@ -69,7 +72,7 @@ def nothing_in(connection: Connection, ids: range, users: Sequence[str] | None) 
     """The failure if no job in the range can be changed; None if one can."""
     query = (_IN_RANGE if users is None else _IN_RANGE.where(_OF_USERS)).limit(1)
     values = _values(ids, users)
-    if connection.execute(query.where(_HAVE_NOT_ENDED), values).first() is not None:
+    if connection.execute(query.where(_have_not_ended(ids)), values).first() is not None:
         return None
     name = written_range(ids)
     if connection.execute(query, values).first() is not None:
@@ -77,6 +80,10 @@ def nothing_in(connection: Connection, ids: range, users: Sequence[str] | None) 
         return Failed(id=name, code="already_ended", message=message)
     own = "" if users is None else f" of {', '.join(users)}"
     return Failed(id=name, code="unknown_job", message=f"there is no job{own} in {name}")
+
+
+def _have_not_ended(ids: range) -> ColumnElement[bool]:
+    return _HAVE_NOT_ENDED if ids.stop - ids.start <= WIDE else IS_ACTIVE
 
 
 def unknown(connection: Connection, ids: Sequence[int], users: Sequence[str] | None) -> list[Failed]:
