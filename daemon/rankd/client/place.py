@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rankd.bus.tls_files import TlsFiles
 from rankd.client.place_rule import BrokerFiles, Chosen, Found, Named, PassedOver, choose, distrust
 from rankd.core.errors import Refused, Unavailable
+from rankd.store.engine.server_url import is_postgres
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -61,6 +62,8 @@ class Place(NamedTuple):
     login: Path | None = None
     socket: Path | None = None
     acts_as: str | None = None
+    server: str | None = None
+    """The URL of a PostgreSQL server that has the records, in place of ``database``."""
 
     @property
     def uses_bus(self) -> bool:
@@ -100,12 +103,14 @@ class Place(NamedTuple):
             message = self._nothing()
         raise Unavailable("not_running", message)
 
-    def need_database(self) -> Path:
-        """The database file.
+    def need_database(self) -> Path | str:
+        """The database file, or the URL of the server that has the records.
 
         Raises:
             Unavailable: ``no_database``: no database is known, or the file does not exist.
         """
+        if self.server is not None:
+            return self.server
         if self.database is None:
             if self.nats is None and self.directory is None:
                 raise Unavailable("no_database", self._nothing())
@@ -185,7 +190,8 @@ def _place_of(chosen: Chosen) -> Place:
     """
     named = chosen.named
     directory = Path(named.dir) if named.dir else None
-    database = sqlite_file(named.db) if named.db else None
+    server = named.db if named.db and is_postgres(named.db) else None
+    database = sqlite_file(named.db) if named.db and server is None else None
     up: dict[str, str] = {}
     if directory is not None:
         up = _read_up(directory, is_named=not chosen.is_found)
@@ -196,11 +202,13 @@ def _place_of(chosen: Chosen) -> Place:
             message = f"the database {database} is not the one of the `rankd up` in {directory}; name one of them"
             raise Refused("usage", message, "db")
         up = {}
-    database = database or _database_of(directory, up)
+    if server is None:
+        database = database or _database_of(directory, up)
     return Place(
         directory=directory,
         nats=named.nats or up.get("nats"),
         database=database,
+        server=server,
         by_bus=named.nats is not None,
         is_both=named.nats is not None and database is not None and up.get("nats") != named.nats,
         reason=chosen.reason,
@@ -242,7 +250,8 @@ def sqlite_file(text: str) -> Path:
     if text.startswith("sqlite:///"):
         text = text.removeprefix("sqlite:///")
     elif "://" in text:
-        raise Refused("usage", f"'{text}': this version stores in SQLite; give a path or sqlite:///FILE", "db")
+        message = f"'{text}' is not an SQLite file: give a path or sqlite:///FILE, or postgresql://USER@HOST/NAME"
+        raise Refused("usage", message, "db")
     return Path(text)
 
 

@@ -12,7 +12,7 @@ from rankd.cli.common.table import Column, print_json, print_table
 from rankd.client.instant import parse_time
 from rankd.client.place import DATABASE_FILE, DEFAULT_DIRECTORY
 from rankd.core.errors import Refused, usable
-from rankd.store.engine.maintenance import limited_query, state_of
+from rankd.store.engine.maintenance import limited_query, state_of, state_of_server
 from rankd.store.engine.reading import open_for_reading
 
 if TYPE_CHECKING:
@@ -66,6 +66,8 @@ def add_parser(subparsers: Subparsers) -> None:
 def run_upgrade(arguments: argparse.Namespace) -> int:
     """Run the missing Alembic revisions, and replace the views."""
     place = find(arguments)
+    if place.server is not None:
+        return _upgrade_server(place.server)
     path = place.database or (place.directory or Path(DEFAULT_DIRECTORY)) / DATABASE_FILE
     with usable(path, "db"):
         path.absolute().parent.mkdir(parents=True, exist_ok=True)
@@ -80,6 +82,21 @@ def run_upgrade(arguments: argparse.Namespace) -> int:
 
     uvloop.run(run())
     print(f"{path}: revision {state_of(path).revision}")
+    return 0
+
+
+def _upgrade_server(url: str) -> int:
+    import uvloop
+
+    from rankd.store.engine.url import open_database
+    from rankd.store.schema.migration import upgrade
+
+    async def run() -> None:
+        async with open_database(url) as database:
+            await upgrade(database)
+
+    uvloop.run(run())
+    print(f"revision {state_of_server(url).revision}")
     return 0
 
 
@@ -109,10 +126,14 @@ def run_check(arguments: argparse.Namespace) -> int:
     """Print the state of the database. Returns 1 if it has a problem."""
     from rankd.store.schema.migration import newest_revision
 
-    path = find(arguments).need_database()
-    state = state_of(path)
+    database = find(arguments).need_database()
     newest = newest_revision()
-    print(f"database  {path}\nSQLite    {state.sqlite}\njournal   {state.journal}\nrevision  {state.revision}")
+    if isinstance(database, str):
+        state = state_of_server(database)
+        print(f"PostgreSQL {state.sqlite}\ncommits   {state.journal}\nrevision  {state.revision}")
+    else:
+        state = state_of(database)
+        print(f"database  {database}\nSQLite    {state.sqlite}\njournal   {state.journal}\nrevision  {state.revision}")
     if state.revision != newest:
         print(f"          this version of rankd needs {newest}: run `rankd db upgrade`")
     print("integrity " + ("ok" if not state.problems else "\n          ".join(state.problems)))

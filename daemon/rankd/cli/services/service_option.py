@@ -50,7 +50,10 @@ def add_service(
 def add_store(parser: argparse.ArgumentParser) -> None:
     """Options of a service that opens the database."""
     parser.add_argument(
-        "--db", metavar="URL", default=os.environ.get("RANKD_DB"), help="the database file (default: $RANKD_DB)"
+        "--db",
+        metavar="URL",
+        default=os.environ.get("RANKD_DB"),
+        help="the database: a file, or postgresql://USER@HOST/NAME (default: $RANKD_DB)",
     )
     parser.add_argument(
         "--config",

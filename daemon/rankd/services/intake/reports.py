@@ -44,8 +44,8 @@ NICE = 10
 class Reports:
     """The reports that run or wait to be fetched."""
 
-    def __init__(self, database: Path) -> None:
-        self._database = str(database.absolute())
+    def __init__(self, database: str) -> None:
+        self._database = database
         self._reports: dict[str, _Report] = {}
         self._starts = TokenBuckets(STARTS_BURST_S)
 

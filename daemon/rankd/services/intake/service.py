@@ -156,7 +156,7 @@ class Intake:
         self.relay = Relay(database, bus, ROLE, clock, lambda: self.configuration.settings.privacy.jobs)
         self.group = GroupCommit(database, ROLE, self._after_commit, self._after_rollback)
         self.streams = StreamWatch(bus)
-        self.reports = Reports(database.path)
+        self.reports = Reports(database.url)
         self.rests = Rests(clock)
         self.entry = Entry(lambda: self.configuration, self.host_groups, self.rests)
         self.runnable = RunnableUsers(lambda: self.configuration.settings.admission.submitters, self.users)

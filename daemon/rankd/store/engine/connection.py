@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from sqlalchemy import Connection
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import OperationalError, ProgrammingError
 
 from rankd.core.errors import Unavailable
 
@@ -22,7 +22,7 @@ def needs_tables() -> Iterator[None]:
     """
     try:
         yield
-    except OperationalError as error:
+    except (OperationalError, ProgrammingError) as error:  # SQLite and PostgreSQL without these tables
         message = f"the database can't be read; `rankd db upgrade` creates its tables: {error.orig}"
         raise Unavailable("storage_failed", message) from error
 

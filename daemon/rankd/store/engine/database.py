@@ -29,7 +29,11 @@ class Database(AbstractAsyncContextManager["Database", None], Protocol):
 
     @property
     def path(self) -> Path:
-        """The database's file. Other files of rankd are kept beside it."""
+        """The database's file, or where it would be. Other files of rankd are kept beside it."""
+
+    @property
+    def url(self) -> str:
+        """What ``--db`` names for another process that opens the same database."""
 
     async def write(self, work: Callable[[Connection], T], *, role: str | None = None) -> T:
         """Run ``work`` as one transaction. With ``role``, it first checks that this process still holds the role.

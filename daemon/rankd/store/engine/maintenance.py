@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rankd.core.errors import Refused, Unavailable
 from rankd.store.engine.driver import sqlite3
-from rankd.store.engine.reading import ReadConnection, open_for_reading
+from rankd.store.engine.reading import ReadConnection, is_server, open_for_reading, open_server
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 STEPS_PER_LOOK = 10_000
 """Virtual machine steps of SQLite between two looks at the clock."""
 MOST_PROBLEMS = 20
+_SERVER = """
+SELECT current_setting('server_version'), current_setting('synchronous_commit'), current_setting('fsync')"""
+_CANCELLED = "57014"
+"""PostgreSQL's code of a statement that was stopped."""
 
 
 class DatabaseState(NamedTuple):
@@ -52,12 +56,48 @@ def _revision(connection: ReadConnection) -> str | None:
     return row[0] if row else None
 
 
+def state_of_server(url: str) -> DatabaseState:
+    """The same of a PostgreSQL server. ``sqlite`` is its version, and ``journal`` how it commits.
+
+    Raises:
+        Unavailable: ``no_database``.
+    """
+    with closing(open_server(url)) as connection:
+        [(version, commits, fsync)] = connection.execute(_SERVER).fetchall()
+        [(has_schema,)] = connection.execute("SELECT to_regclass('schema_version') IS NOT NULL").fetchall()
+        row = connection.execute("SELECT version_num FROM schema_version").fetchone() if has_schema else None
+    problems = [] if fsync == "on" else ["fsync is off: a power failure may destroy the database"]
+    if commits == "off":
+        problems.append("synchronous_commit is off: the last commits may be lost in a power failure")
+    return DatabaseState(version, row[0] if row else None, f"synchronous_commit {commits}", problems)
+
+
+def limited_query_of_server(
+    connection: ReadConnection, sql: str, limit_s: float
+) -> tuple[list[str], list[tuple[object, ...]]]:
+    """As :func:`limited_query`, on a connection to a PostgreSQL server."""
+    connection.execute(f"SET LOCAL statement_timeout = {max(1, round(limit_s * 1000))}")
+    try:
+        cursor = connection.execute(sql)
+        rows = cursor.fetchall() if cursor.description else []
+    except Exception as error:
+        state = getattr(error, "sqlstate", None)
+        if state == _CANCELLED:
+            raise Refused("query_too_slow", f"the query took over {limit_s:g} s; see --limit-s", "query") from None
+        if state is None:
+            raise
+        raise Refused("bad_query", " ".join(str(error).split()), "query") from None
+    return [column[0] for column in cursor.description or ()], rows
+
+
 def limited_query(connection: ReadConnection, sql: str, limit_s: float) -> tuple[list[str], list[tuple[object, ...]]]:
     """Run a query; returns the columns' names and all rows.
 
     Raises:
         Refused: ``bad_query``, or ``query_too_slow`` after ``limit_s`` seconds.
     """
+    if is_server(connection):
+        return limited_query_of_server(connection, sql, limit_s)
     deadline = time.monotonic() + limit_s
     connection.set_progress_handler(lambda: int(time.monotonic() > deadline), STEPS_PER_LOOK)
     try:

@@ -24,6 +24,7 @@ from sqlalchemy import Connection, Engine
 from rankd.core.errors import Unavailable
 from rankd.store.engine.database import Database
 from rankd.store.engine.postgres_connection import (
+    BEGIN_READING,
     STORAGE_FAILED,
     UNKNOWN_OUTCOME,
     engine_of,
@@ -48,7 +49,6 @@ LOOKERS = 4
 _LOCK = f"SELECT pg_advisory_xact_lock({WRITE_LOCK})"
 _BEGIN_DURABLE = f"BEGIN; {_LOCK}"
 _BEGIN = f"BEGIN; SET LOCAL synchronous_commit TO off; {_LOCK}"
-_BEGIN_READING = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 
 class PostgresDatabase(Database):
@@ -61,6 +61,7 @@ class PostgresDatabase(Database):
         self, url: str, directory: Path, *, durable: bool = True, clock: Callable[[], float] = time.time
     ) -> None:
         self._path = directory / DATABASE_FILE
+        self._url = url
         self._shown = without_password(url)
         self._roles = Roles(self._path, clock)
         self._waits_since: float | None = None
@@ -68,14 +69,19 @@ class PostgresDatabase(Database):
         self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="store-writer")
         self._writing = engine_of(url, 1, _BEGIN_DURABLE if durable else _BEGIN)
         self._readers = ThreadPoolExecutor(max_workers=READERS, thread_name_prefix="store-reader")
-        self._reading = engine_of(url, READERS, _BEGIN_READING)
+        self._reading = engine_of(url, READERS, BEGIN_READING)
         self._lookers = ThreadPoolExecutor(max_workers=LOOKERS, thread_name_prefix="store-looker")
-        self._looking = engine_of(url, LOOKERS, _BEGIN_READING)
+        self._looking = engine_of(url, LOOKERS, BEGIN_READING)
 
     @property
     def path(self) -> Path:
         """See :class:`.database.Database`."""
         return self._path
+
+    @property
+    def url(self) -> str:
+        """See :class:`.database.Database`."""
+        return self._url
 
     async def __aenter__(self) -> Self:
         """Open the database; connections are made when they are first used."""
@@ -149,6 +155,7 @@ class PostgresDatabase(Database):
 
     async def take_role(self, role: str, now: float) -> int:
         """See :class:`.database.Database`."""
+        self._path.parent.mkdir(parents=True, exist_ok=True)
         await self._roles.acquire(role)
         return await self.write(lambda connection: self._roles.begin_epoch(connection, role, now))
 

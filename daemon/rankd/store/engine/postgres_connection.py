@@ -22,6 +22,7 @@ from rankd.core.errors import Unavailable, UnknownOutcome
 from rankd.store.engine.postgres_dialect import DRIVER
 from rankd.store.engine.postgres_text import for_postgres
 
+BEGIN_READING = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 CONNECT_TIMEOUT_S = 10
 POOL_TIMEOUT_S = 600.0
 """A long read waits this long for its turn."""
@@ -102,6 +103,21 @@ def connect(url: str) -> psycopg.Connection[Any]:
         connect_timeout=CONNECT_TIMEOUT_S,
         application_name="rankd",
     )
+
+
+def open_to_read(url: str) -> psycopg.Connection[Any]:
+    """A connection in one read transaction.
+
+    Raises:
+        Unavailable: ``no_database``: the server can't be reached, or refuses.
+    """
+    try:
+        connection = connect(url)
+        connection.execute(BEGIN_READING)
+    except psycopg.OperationalError as error:
+        message = f"the database {without_password(url)} can't be read: {_line(error)}"
+        raise Unavailable("no_database", message) from error
+    return connection
 
 
 def engine_of(url: str, size: int, begin: str) -> Engine:

@@ -6,7 +6,7 @@ with ``?`` parameters.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 from urllib.parse import quote
 
 import msgspec
@@ -80,12 +80,25 @@ class Reader(Protocol):
         """A new cursor."""
 
 
-def open_for_reading(path: Path) -> ReadConnection:
-    """A connection that can't write. Its first query begins one read transaction for all.
+def open_for_reading(database: Path | str) -> ReadConnection:
+    """A connection that can't write, to a file or to the server that a URL names.
+
+    Its first query begins one read transaction for all.
 
     Raises:
-        Unavailable: ``no_database``: the file can't be opened.
+        Unavailable: ``no_database``: the file can't be opened, or the server does not answer.
     """
+    return open_server(database) if isinstance(database, str) else _open_file(database)
+
+
+def open_server(url: str) -> ReadConnection:
+    """A connection to a PostgreSQL server that can't write."""
+    from rankd.store.engine.postgres_connection import open_to_read  # noqa: PLC0415 - psycopg is optional
+
+    return cast("ReadConnection", open_to_read(url))
+
+
+def _open_file(path: Path) -> ReadConnection:
     # Not mode=ro: in WAL mode, reading a database that no process uses has to create its -shm file again.
     uri = f"file:{quote(str(path.absolute()))}?mode=rw"
     try:

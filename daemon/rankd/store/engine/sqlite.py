@@ -77,6 +77,11 @@ class SqliteDatabase(Database):
         """See :class:`.database.Database`."""
         return self._path
 
+    @property
+    def url(self) -> str:
+        """See :class:`.database.Database`."""
+        return str(self._path.absolute())
+
     async def __aenter__(self) -> Self:
         """Open the database; connections are made when they are first used."""
         return self

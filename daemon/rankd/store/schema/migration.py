@@ -9,13 +9,15 @@ from sqlalchemy import Connection, inspect
 
 from rankd.store.engine.database import Database
 from rankd.store.engine.postgres_function import after_tables, before_tables, mark_views, same_views
-from rankd.store.schema import generation_table
+from rankd.store.schema import generation_table, table
 from rankd.store.schema.view import fixed_views
 
 if TYPE_CHECKING:
     from alembic.config import Config
 
 VERSION_TABLE = "schema_version"
+_METADATA = table.metadata
+assert generation_table.generations.metadata is _METADATA  # noqa: S101 - both modules declare tables of it
 _PACKAGE = Path(__file__).resolve().parents[2]
 
 
@@ -27,7 +29,6 @@ def shipped(name: str) -> Path:
 
 async def upgrade(database: Database) -> None:
     """Upgrade the schema to the newest revision and replace the fixed views. A second call changes nothing."""
-    database.path.parent.mkdir(parents=True, exist_ok=True)
     await database.write(_upgrade)
 
 
@@ -56,7 +57,7 @@ def _upgrade(connection: Connection) -> None:
         make_tables(connection)
     command.upgrade(config, "head")
     if connection.dialect.name == "postgresql":
-        after_tables(connection, generation_table.generations.metadata)
+        after_tables(connection, _METADATA)
     replace_views(connection, fixed_views())
 
 
@@ -66,7 +67,7 @@ def make_tables(connection: Connection) -> None:
 
     before_tables(connection)
     if not inspect(connection).has_table(VERSION_TABLE):
-        generation_table.generations.metadata.create_all(connection)
+        _METADATA.create_all(connection)
         config = _configured()
         config.attributes["connection"] = connection
         command.stamp(config, "head")

@@ -221,6 +221,13 @@ def test_databases_are_files_or_sqlite_urls():
         sqlite_file("postgresql://host/rankd")
 
 
+@pytest.mark.usefixtures("nowhere")
+def test_a_server_is_named_by_its_url():
+    place = find(flags(db="postgresql://rankd@host/rankd"))
+    assert place.need_database() == "postgresql://rankd@host/rankd"
+    assert (place.database, place.uses_bus) == (None, False)
+
+
 def test_a_broken_up_file_is_named(nowhere):
     (nowhere / ".rankd").mkdir()
     (nowhere / ".rankd" / "up.json").write_text("{")
