@@ -160,7 +160,7 @@ def _assembled(place: FilePlace, fields: Fields, name: str, kind: Kind, queues: 
         name=name,
         parent=kind != "leaf",
         guaranteed={} if kind == "root" else read_amounts(resources["guaranteed"]),
-        max={} if kind == "root" else read_amounts(resources["max"]),
+        max={} if kind == "root" else _read_maximum(resources["max"]),
         maxapplications=fields["maxapplications"].count(),
         properties=read_properties(fields["properties"], kind),
         template=template,
@@ -202,7 +202,7 @@ def _template(place: FilePlace, kind: Kind) -> tuple[ChildTemplate | None, FileP
     properties = read_properties(fields["properties"], "leaf")
     template = ChildTemplate(
         guaranteed=read_amounts(resources["guaranteed"]),
-        max=read_amounts(resources["max"]),
+        max=_read_maximum(resources["max"]),
         maxapplications=fields["maxapplications"].count(),
         properties=properties.values,
         sort_priority=properties.sort_priority,
@@ -219,6 +219,25 @@ def _template(place: FilePlace, kind: Kind) -> tuple[ChildTemplate | None, FileP
 
 def read_amounts(place: FilePlace) -> Resources:
     """Quantities per resource type, zeros kept. Empty if all are 0, which means the same as leaving them out."""
+    amounts = _written_amounts(place)
+    return amounts if any(amounts.values()) else {}
+
+
+def _read_maximum(place: FilePlace) -> Resources:
+    """As :func:`read_amounts`. Zeros alone get a warning, as they look like a closed queue and limit nothing."""
+    amounts = _written_amounts(place)
+    if amounts and not any(amounts.values()):
+        place.warn(
+            "no_effect",
+            "all amounts are 0, which sets no maximum, as in YuniKorn; write submitacl ' ' to close the queue, or add"
+            " another amount",
+        )
+        return {}
+    return amounts
+
+
+def _written_amounts(place: FilePlace) -> Resources:
+    """The amounts that can be read, as they are written."""
     amounts: Resources = {}
     for name, at in place.entries().items():
         resource = in_lower_case(name)
@@ -228,7 +247,7 @@ def read_amounts(place: FilePlace) -> Resources:
             amounts[resource] = parse_quantity(resource, at.text())
         except ValueError as error:
             at.error(str(error))
-    return amounts if any(amounts.values()) else {}
+    return amounts
 
 
 def _limits(place: FilePlace) -> tuple[LimitDraft, ...]:

@@ -719,3 +719,9 @@ def test_capital_letters_of_a_model_do_not_count():
     twice = leaf(**resources(max={"gpu:A100": 2, "gpu:a100": 1}))
     with pytest.raises(ConfigurationError, match="is there twice"):
         read_queues(msgspec.json.encode(in_root(twice)).decode())
+
+
+def test_a_maximum_of_zeros_alone_is_warned_about_as_it_limits_nothing():
+    assert codes(in_root(leaf(resources={"max": {"gpu": 0}}))) == ["no_effect"]
+    assert codes(in_root(leaf(resources={"max": {"gpu": 0, "vcore": 1}}))) == []
+    assert codes(in_root(leaf(resources={"max": {}}))) == []
