@@ -1,0 +1,37 @@
+"""Simulations of random small traces: they decide as textbook backfilling does, however the pool is made."""
+
+from easy_reference import easy
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from simulated import a_job, a_site, as_tuples, lived_through
+
+from rankd.core.model.node import Node
+from rankd.core.model.setting import SchedulingSettings
+
+PROCESSORS = 6
+JOBS = st.lists(
+    st.builds(
+        lambda submit_s, run_s, processors, more_s: a_job(submit_s, run_s, processors, run_s + more_s),
+        st.integers(0, 40),
+        st.integers(1, 12),
+        st.integers(1, PROCESSORS),
+        st.integers(0, 6),
+    ),
+    max_size=14,
+).map(lambda jobs: sorted(jobs, key=lambda job: job.submit_s))
+
+
+@given(JOBS, st.sampled_from(["rank", "shortest", "strict"]))
+@settings(max_examples=60, deadline=None)
+def test_each_start_is_that_of_textbook_backfilling(jobs, rule):
+    backfill, order = ("strict", "rank") if rule == "strict" else ("easy", rule)
+    site = a_site(PROCESSORS, scheduling=SchedulingSettings(backfill=backfill, backfill_order=order))
+    expected = easy(as_tuples(jobs), PROCESSORS, shortest=rule == "shortest", strict=rule == "strict")
+    assert lived_through(site, jobs) == expected
+
+
+@given(JOBS)
+@settings(max_examples=20, deadline=None)
+def test_results_do_not_depend_on_how_the_pool_is_made(jobs):
+    single = [Node(name=f"n{place}", capacity={"vcore": 1000}) for place in range(PROCESSORS)]
+    assert lived_through(a_site(single), jobs) == lived_through(a_site(PROCESSORS), jobs)
