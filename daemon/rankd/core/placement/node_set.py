@@ -8,6 +8,7 @@ of comparison as the others. Rows are in the order of the nodes' names.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 
 import msgspec
 import numpy as np
@@ -210,33 +211,56 @@ class NodeSet:
 
     def matching(self, constraints: str | None) -> BoolArray:
         """Which nodes meet the constraints, whatever their states, bool (n_nodes,)."""
-        terms = [term for term in parse_constraints(constraints) if term.key != NODE]
-        classes = np.array([satisfied(terms, self.nodes[row].labels) for row in self._firsts.tolist()], dtype=bool)
-        found, named = classes[self._of_rows], self._named(constraints)
+        found, named = self._classes_matching(constraints)[self._of_rows], self._named(constraints)
         return found if named is None else found & named
 
     def later(self, shape: Shape) -> list[Node]:
         """The nodes that could hold the shape once they are up and their failed devices are offered again."""
-        rows = np.flatnonzero(self.matching(shape.constraints) & ~self.demand(shape).able).tolist()
-        return [node for row in rows if _could_hold(node := self.nodes[row], shape)]
+        if any(kind not in self._kinds_later for kind in shape.resources):
+            return []
+        rows, capacity = self._obstructed
+        if not len(rows):
+            return []
+        columns = [self._kinds_later.index(kind) for kind in shape.resources]
+        enough = (capacity[:, columns] >= np.array([min(amount, LARGEST) for amount in shape.resources.values()])).all(
+            axis=1
+        )
+        fits = rows[enough & self.matching(shape.constraints)[rows]]
+        return [self.nodes[row] for row in fits.tolist()]
+
+    @cached_property
+    def _kinds_later(self) -> list[str]:
+        """The types that nodes offer now, or once their failed devices are offered again."""
+        failed = {kind for node in self.nodes if node.devices for kind in with_failed({}, node.devices)}
+        return sorted({*self.types, *failed})
+
+    @cached_property
+    def _obstructed(self) -> tuple[IntArray, IntArray]:
+        """The nodes that are not up, or have failed devices: rows int64 (n,), and their capacities without that."""
+        rows = [row for row, node in enumerate(self.nodes) if _is_obstructed(node)]
+        whole = [with_failed(self.nodes[row].capacity, self.nodes[row].devices) for row in rows]
+        amounts = [[min(capacity.get(kind, 0), LARGEST) for kind in self._kinds_later] for capacity in whole]
+        capacity = np.array(amounts, dtype=np.int64).reshape(len(rows), len(self._kinds_later))
+        return np.array(rows, dtype=np.int64), capacity
 
     def _able(self, shape: Shape, vector: IntArray) -> BoolArray:
         """Which classes have nodes that are up and could hold the shape when empty, bool (n_classes,)."""
         if any(kind not in self.columns for kind in shape.resources):
             return np.zeros(len(self._firsts), dtype=bool)
-        if shape.constraints not in self._matching:
-            terms = [term for term in parse_constraints(shape.constraints) if term.key != NODE]
-            matching = [satisfied(terms, self.nodes[row].labels) for row in self._firsts.tolist()]
-            self._matching[shape.constraints] = np.array(matching, dtype=bool)
         able: BoolArray = (self.capacity[self._firsts] >= vector).all(axis=1) & self.up[self._firsts]
-        return able & self._matching[shape.constraints]
+        return able & self._classes_matching(shape.constraints)
+
+    def _classes_matching(self, constraints: str | None) -> BoolArray:
+        """Which classes have the labels that the constraints name, bool (n_classes,)."""
+        if constraints not in self._matching:
+            terms = [term for term in parse_constraints(constraints) if term.key != NODE]
+            matching = [satisfied(terms, self.nodes[row].labels) for row in self._firsts.tolist()]
+            self._matching[constraints] = np.array(matching, dtype=bool)
+        return self._matching[constraints]
 
 
-def _could_hold(node: Node, shape: Shape) -> bool:
-    if node.state is NodeState.UP and all(device.state is not DeviceState.FAILED for device in node.devices):
-        return False
-    capacity = with_failed(node.capacity, node.devices)
-    return all(amount <= capacity.get(kind, 0) for kind, amount in shape.resources.items())
+def _is_obstructed(node: Node) -> bool:
+    return node.state is not NodeState.UP or any(device.state is DeviceState.FAILED for device in node.devices)
 
 
 def rows_fitting(free: IntArray, demand: Demand) -> BoolArray:
