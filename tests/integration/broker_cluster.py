@@ -13,6 +13,7 @@ from nats.js.api import StreamInfo
 from watch import PATIENCE_S
 
 from rankd.bus.connection import LOST, Bus
+from rankd.core.errors import Unavailable
 
 SIZE = 3
 LOOK_S = 0.05
@@ -70,7 +71,7 @@ async def until(condition: Callable[[], Awaitable[object]]) -> object:
             try:
                 if found := await condition():
                     return found
-            except LOST:
+            except (*LOST, Unavailable):
                 pass
             await asyncio.sleep(LOOK_S)
 
