@@ -11,6 +11,7 @@ from rankd.config.evaluation import Evaluator
 from rankd.core.admission.node_check import MAX_DEVICE_ID, MAX_DEVICES
 from rankd.core.evaluate.result import Result
 from rankd.core.model.device import Device
+from rankd.core.model.device_record import DeviceOrder, HeldCard, stored, with_states
 from rankd.core.model.device_report import (
     LONGEST_NOTE,
     MOST_NOTES,
@@ -18,13 +19,13 @@ from rankd.core.model.device_report import (
     check_uses,
     in_words,
     merged,
-    with_states,
 )
 from rankd.services.agent.given_device import DeviceSpec, GivenDevices, parse_spec, read_file, vendor_of
 from rankd.wire.codec import decode_of_node
 from rankd.wire.device import DeviceReport
 
 HERE = [Device(model="a100", id=f"g{place}", index=place, group=place // 2) for place in range(4)]
+CARD = HeldCard(job=7, id="g9", index=1, path=("/dev/nvidia1",))
 FILE = b"""[[device]]
 model = "a100"
 id = "GPU-8a56a4bc-0184-a047-2620-4e8c6b9c3a5b"
@@ -130,7 +131,9 @@ def read_report(given: object) -> None:
     check_uses(report.uses)
     assert len(report.notes) <= MOST_NOTES
     assert len(report.uses) <= MOST_USES
-    assert len(with_states(HERE, report.notes)) == len(HERE)
+    notes = {note.id: note for note in report.notes}
+    orders = {note.id: DeviceOrder(drained_by="alice", reason=note.reason) for note in report.notes}
+    assert len(with_states([stored(device) for device in HERE], notes, orders, [CARD])) == len(HERE)
     for note in report.notes:
         in_words(merged(note, note), "gpu 0")
 

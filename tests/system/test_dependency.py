@@ -166,7 +166,8 @@ def test_a_job_may_depend_on_one_task_of_an_array(machine, tmp_path):
     until(machine, job, state="completed")
     assert tasks(machine, array)[0]["state"] == "running"
     pipes[0].end()
-    assert machine.rankd_fails("submit", "-d", f"afterok:{array}_7", "--", "true").startswith("rankd: depends_on")
+    refusal = machine.rankd_fails("submit", "-d", f"afterok:{array}_7", "--", "true")
+    assert refusal.startswith(f"rankd: --dependency names job {array}_7")
 
 
 def test_a_task_without_a_record_of_its_own_can_be_awaited(machine):
@@ -243,7 +244,7 @@ def test_descendants_are_cancelled_with_a_job_if_the_user_says_so(machine):
     chain += [submit(machine, "-d", f"afterany:{chain[-1]}"), submit(machine, "-a", "0-3", "-d", f"after:{chain[-1]}")]
     chain.append(submit(machine, "-d", f"afterok:{chain[-1]}_2"))
     other = submit(machine, "-H")
-    assert machine.rankd("cancel", "--dry-run", "--descendants", str(first)).startswith("5 jobs")
+    assert machine.rankd("cancel", "--dry-run", "--descendants", str(first)).startswith("8 jobs")  # four are tasks
     machine.rankd("cancel", "--descendants", str(first))
     assert {record(machine, job)["state"] for job in (first, *chain)} == {"cancelled"}
     assert record(machine, other)["state"] == "pending"
