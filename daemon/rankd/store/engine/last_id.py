@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from sqlalchemy import Connection
 
-_LAST_ID = {
-    "sqlite": "SELECT seq FROM sqlite_sequence WHERE name = '{table}'",
-    "postgresql": "SELECT greatest((SELECT id FROM last_ids WHERE name = '{table}'), (SELECT max(id) FROM {table}), 0)",
-}
+_SQLITE = "SELECT seq FROM sqlite_sequence WHERE name = ?"
+_POSTGRESQL = "SELECT greatest((SELECT id FROM last_ids WHERE name = ?), (SELECT max(id) FROM {table}), 0)"
 
 
 def last_id(connection: Connection, table: str) -> int:
     """The largest id that the table ever assigned; 0 before the first."""
-    row = connection.exec_driver_sql(_LAST_ID[connection.dialect.name].format(table=table)).first()
+    statement = _SQLITE if connection.dialect.name == "sqlite" else _POSTGRESQL.format(table=table)
+    row = connection.exec_driver_sql(statement, (table,)).first()
     return int(row[0]) if row else 0
