@@ -33,6 +33,7 @@ ROOMS = (
 RUNS_SQL = {f"{module.removeprefix('rankd.').replace('.', '/')}.py" for module, _ in completeness.verbs()}
 
 DECLARES = {
+    "core/model/job_place.py": "a record",
     "bus/tls_files.py": "a record",
     "wire/enrolment.py": "records",
     "cli/jobs/delivered.py": "a record",
@@ -130,6 +131,7 @@ WAITS = {
 """Modules that wait for a broker or a process: ``tests/integration`` has them for real."""
 
 ELSEWHERE = {
+    "client/up_file.py": "tests/unit/client/test_place.py",
     "cli/what_if/simulate_report.py": "tests/unit/cli/what_if/test_simulate.py",
     "core/placement/within_quota.py": "tests/properties/test_device_placement.py",
     "cli/administer/auth_brokers.py": "tests/integration/test_auth_brokers.py",

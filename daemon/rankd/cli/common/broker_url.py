@@ -76,7 +76,7 @@ def own_address() -> str | None:
 
 def _listening(place: Place) -> str | None:
     """The address on which the embedded broker of this directory listens; None if that is not known."""
-    from rankd.client.place import UP_FILE
+    from rankd.client.up_file import UP_FILE
 
     if place.by_bus or place.directory is None:
         return None

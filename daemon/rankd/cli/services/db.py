@@ -10,7 +10,8 @@ from rankd.cli.common.option import add_command, add_output, add_place
 from rankd.cli.common.place import find
 from rankd.cli.common.table import Column, print_json, print_table
 from rankd.client.instant import parse_time
-from rankd.client.place import DATABASE_FILE, DEFAULT_DIRECTORY
+from rankd.client.place import DEFAULT_DIRECTORY
+from rankd.client.up_file import DATABASE_FILE
 from rankd.core.errors import Refused, usable
 from rankd.store.engine.maintenance import limited_query, state_of, state_of_server
 from rankd.store.engine.reading import open_for_reading

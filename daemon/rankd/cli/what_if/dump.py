@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from rankd.cli.common.document import print_answer
 from rankd.cli.common.option import add_asker, add_command, add_place
 from rankd.cli.common.place import find
-from rankd.client.place import UP_FILE
+from rankd.client.up_file import UP_FILE
 
 if TYPE_CHECKING:
     import argparse

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from rankd.cli.common.option import add_command
 from rankd.cli.what_if.trace_file import trace_lines
@@ -15,23 +15,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rankd.cli.common.option import Subparsers
+    from rankd.cli.what_if.simulate_report import Simulated
     from rankd.config.configuration import Configuration
     from rankd.core.model.node import Node
     from rankd.core.simulate.simulator import Simulation
     from rankd.core.simulate.site import Site
-    from rankd.core.simulate.statistic import Statistic
     from rankd.core.simulate.trace import LeftOut, Selection, WorkJob
 
 MOST_PROCESSORS = 100_000_000
-
-
-class Simulated(NamedTuple):
-    """One simulation: its configuration's directory, the result, and how long it took."""
-
-    config: str | None
-    simulation: Simulation
-    statistic: Statistic
-    elapsed_s: float
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -177,6 +168,7 @@ def _limit(text: str) -> Any:  # noqa: ANN401 - a word or a number
 
 
 def _simulate(directory: Path | None, site: Site, jobs: Sequence[WorkJob], left_out: LeftOut) -> Simulated:
+    from rankd.cli.what_if.simulate_report import Simulated
     from rankd.core.simulate.simulator import Simulation
     from rankd.core.simulate.statistic import statistic
 

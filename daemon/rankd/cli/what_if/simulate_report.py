@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rankd.cli.common.screen import print_line
 from rankd.core.errors import Refused
@@ -12,7 +12,7 @@ from rankd.core.errors import Refused
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rankd.cli.what_if.simulate import Simulated
+    from rankd.core.simulate.simulator import Simulation
     from rankd.core.simulate.statistic import GroupStatistic, Statistic
 
 MOST_SHOWN = 10
@@ -31,6 +31,15 @@ _LINES = (
     ("p95_bounded_slowdown", "95 % bounded slowdown", "{:,.3f}"),
     ("max_bounded_slowdown", "largest bounded slowdown", "{:,.1f}"),
 )
+
+
+class Simulated(NamedTuple):
+    """One simulation: its configuration's directory, the result, and how long it took."""
+
+    config: str | None
+    simulation: Simulation
+    statistic: Statistic
+    elapsed_s: float
 
 
 def result(done: Simulated) -> dict[str, Any]:

@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import NamedTuple
 
-import msgspec
-
 from rankd.core.model.array import TaskOfArray
-from rankd.core.model.device import AssignedDevice
 from rankd.core.model.device_environment import device_variables
 from rankd.core.model.job import JobRequest
+from rankd.core.model.job_place import JobPlace
 from rankd.core.model.slurm_environment import ARRAY_VARIABLES, slurm_variables
 
 KEPT_VARIABLES = ("PATH", "HOME", "LANG", "USER", "LOGNAME", "SHELL", "TZ", "TMPDIR")
@@ -28,41 +26,6 @@ ARRAY_OUTPUT = "job-%A_%a"
 """The same for a task of an array."""
 _DEFAULT_OUTPUT = re.compile(r"job-([1-9][0-9]{0,18})(?:_[0-9]{1,7})?\.(?:out|err)", re.ASCII)
 _PATTERN = re.compile(r"%(.)", re.DOTALL)
-
-
-class JobPlace(msgspec.Struct, frozen=True, kw_only=True):
-    """A job on one of its nodes. ``rank`` is the node's index in ``nodes``, from 0.
-
-    ``resources`` are per node: vcore in thousandths, memory in bytes. ``array``: if it is a task of an array.
-    ``devices``: those on this node, with their vendors by id. ``confines``: the job can't open the others.
-    ``counts_gpus``: the job may use GPUs, but rankd does not know which. Then no variable names or hides any.
-    ``uid``, ``gid``: of the process. ``requeues``: how often the job was queued again. ``at``: the time of the start.
-    """
-
-    job: int
-    allocation: int
-    user: str
-    name: str
-    nodes: list[str]
-    rank: int
-    resources: Mapping[str, int] = {}
-    account: str = ""
-    queue: str = ""
-    qos: str = ""
-    array: TaskOfArray | None = None
-    devices: Sequence[AssignedDevice] = ()
-    vendors: Mapping[str, str] = {}
-    confines: bool = False
-    counts_gpus: bool = False
-    uid: int | None = None
-    gid: int | None = None
-    requeues: int = 0
-    at: float | None = None
-
-    @property
-    def node(self) -> str:
-        """The node's name."""
-        return self.nodes[self.rank]
 
 
 class Exit(NamedTuple):

@@ -16,7 +16,7 @@ from rankd.core.model.quantity import VCORE
 
 if TYPE_CHECKING:
     from rankd.core.model.job import JobRequest
-    from rankd.core.model.job_environment import JobPlace
+    from rankd.core.model.job_place import JobPlace
 
 ARRAY_VARIABLES = ("JOB_ID", "TASK_ID", "TASK_COUNT", "TASK_MIN", "TASK_MAX", "TASK_STEP")
 OF_SUBMISSION = ("SLURM_NTASKS", "SLURM_CPUS_PER_TASK", "SLURM_SUBMIT_DIR", "SLURM_SUBMIT_HOST")

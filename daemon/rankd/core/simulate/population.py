@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -18,6 +19,13 @@ from rankd.core.simulate.trace import WorkJob
 
 DEFAULT_ACCOUNT = "default"
 _USUAL_URGENCY = 16
+
+
+class _Kinds(NamedTuple):
+    """The shapes of jobs by their number of processors, and the indices of these shapes."""
+
+    shapes: dict[int, Shape]
+    numbers: dict[int, int]
 
 
 class Population(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,22 +55,46 @@ def populate(site: Site, jobs: Sequence[WorkJob], queue_ids: Mapping[tuple[str, 
     known = AccountTree.build(listed)
     accounts = [known.default_account(job.user) or job.group or DEFAULT_ACCOUNT for job in jobs]
     tree = AccountTree.build(_with_newcomers(listed, known, accounts, jobs))
-    shapes: dict[int, Shape] = {}
-    numbers: dict[int, int] = {}
-    for job in jobs:
-        if job.processors not in shapes:
-            numbers[job.processors] = len(shapes)
-            shapes[job.processors] = shape_of(job.processors, site.nodes, site.partition.name)
+    kinds = shapes, _ = _kinds_of(site, jobs)
     queues = {name: leaf_of(site.partition, name) for name in {job.queue for job in jobs}}
     leaves = {name: queue_ids[site.partition.name, path.lower()] for name, path in queues.items()}
     qos = next((place for place, one in enumerate(site.qos) if one.name == site.default_qos), NO_GROUP)
     usage_factor = site.qos[qos].usage_factor if qos != NO_GROUP else 1.0
     billing = site.priority.fairshare.billing
     prices = {size: billing_rate(shape.resources, shape.nodes, billing, usage_factor) for size, shape in shapes.items()}
-    rows = [
+    associations = [tree.user_indices[account, job.user] for account, job in zip(accounts, jobs, strict=True)]
+    return Population(
+        jobs=jobs,
+        tree=tree,
+        accounts=accounts,
+        columns=JobColumns.from_rows(_rows(jobs, associations, leaves, qos, kinds)),
+        shapes=list(shapes.values()),
+        rates=np.array([prices[job.processors] for job in jobs], dtype=np.float64),
+        runs_s=np.array([job.run_s for job in jobs], dtype=np.float64),
+        limits_s=np.array([job.limit_s for job in jobs], dtype=np.float64),
+        processors=np.array([job.processors for job in jobs], dtype=np.int64),
+    )
+
+
+def _kinds_of(site: Site, jobs: Sequence[WorkJob]) -> _Kinds:
+    shapes: dict[int, Shape] = {}
+    numbers: dict[int, int] = {}
+    for job in jobs:
+        if job.processors not in shapes:
+            numbers[job.processors] = len(shapes)
+            shapes[job.processors] = shape_of(job.processors, site.nodes, site.partition.name)
+    return _Kinds(shapes, numbers)
+
+
+def _rows(
+    jobs: Sequence[WorkJob], associations: Sequence[int], leaves: Mapping[str, int], qos: int, kinds: _Kinds
+) -> list[JobRow]:
+    """What each job is to the ranking."""
+    shapes, numbers = kinds
+    return [
         JobRow(
             id=place + 1,
-            association=tree.user_indices[accounts[place], job.user],
+            association=association,
             queue=leaves[job.queue],
             qos=qos,
             partition=0,
@@ -77,19 +109,8 @@ def populate(site: Site, jobs: Sequence[WorkJob], queue_ids: Mapping[tuple[str, 
             eligible_at=job.submit_s,
             fixed_priority=None,
         )
-        for place, job in enumerate(jobs)
+        for place, (job, association) in enumerate(zip(jobs, associations, strict=True))
     ]
-    return Population(
-        jobs=jobs,
-        tree=tree,
-        accounts=accounts,
-        columns=JobColumns.from_rows(rows),
-        shapes=list(shapes.values()),
-        rates=np.array([prices[job.processors] for job in jobs], dtype=np.float64),
-        runs_s=np.array([job.run_s for job in jobs], dtype=np.float64),
-        limits_s=np.array([job.limit_s for job in jobs], dtype=np.float64),
-        processors=np.array([job.processors for job in jobs], dtype=np.int64),
-    )
 
 
 def _with_newcomers(

@@ -12,7 +12,8 @@ import msgspec
 from rankd.core.admission.amount import SMALL_SHARE
 from rankd.core.errors import Refused, usable
 from rankd.core.model.device import GPU
-from rankd.core.model.job_environment import ARRAY_OUTPUT, DEFAULT_OUTPUT, JobPlace, job_environment, job_path
+from rankd.core.model.job_environment import ARRAY_OUTPUT, DEFAULT_OUTPUT, job_environment, job_path
+from rankd.core.model.job_place import JobPlace
 from rankd.services.agent.device_denial import DeviceDenial, check_files
 from rankd.services.agent.given_device import GivenDevice, vendor_of
 from rankd.services.agent.identity import RunAs, account_variables, home_of, own_name

@@ -3,7 +3,8 @@
 import msgspec
 
 from rankd.core.model.job import JobRequest
-from rankd.core.model.job_environment import JobPlace, job_environment
+from rankd.core.model.job_environment import job_environment
+from rankd.core.model.job_place import JobPlace
 
 SLURM = JobPlace(
     job=17, allocation=5, user="alice", name="train", nodes=["n01", "n02", "n03"], rank=0,
