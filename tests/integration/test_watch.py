@@ -155,6 +155,19 @@ async def test_watch_goes_on_behind_a_message_that_cannot_be_read_and_prints_wha
         assert len(error.splitlines()) == 1
 
 
+async def test_watch_of_jobs_that_do_not_exist_says_so_and_ends_unless_others_are_named(broker, tmp_path):
+    async with an_intake(broker, tmp_path) as stage:
+        await stage.submit()
+        async with watching(broker.url, "2", "1_3") as watch, asyncio.timeout(PATIENCE_S):
+            assert await watch.child.stderr.read() == b"rankd: there is no job 1_3, 2\n"
+            assert await watch.child.wait() == 1
+        async with watching(broker.url, "1-2,9", "--since", "now-1hour") as watch:
+            await true_in_time(lambda: watch.seen)
+            assert [line["job"] for line in watch.seen] == [1]
+            watch.child.terminate()
+            assert await watch.child.stderr.read() == b"rankd: there is no job 9\n"
+
+
 class Records:
     """Answers ``job.events`` as an intake would, from a list; ``asked`` are the requests."""
 

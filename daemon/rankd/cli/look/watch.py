@@ -13,6 +13,9 @@ from rankd.cli.common.option import add_asker, add_command, add_place, job_names
 from rankd.cli.common.place import find
 from rankd.cli.common.screen import print_line
 from rankd.client.instant import parse_time
+from rankd.core.errors import Refused
+from rankd.core.model.array import parse_name
+from rankd.core.model.id_range import apart
 from rankd.wire.message import DeadLetter
 
 if TYPE_CHECKING:
@@ -24,6 +27,11 @@ if TYPE_CHECKING:
     from rankd.cli.common.option import Subparsers
     from rankd.cli.look.event_follower import Wanted
     from rankd.wire.message import Transition
+
+MOST_ASKED = 10
+"""The most names that are looked up before the events are followed."""
+FIRST_ANSWER_S = 10.0
+"""How long rankd is asked for a named job."""
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -52,11 +60,42 @@ def add_parser(subparsers: Subparsers) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print events until interrupted."""
+    from rankd.cli.common.session import asker
     from rankd.client.session import with_bus
 
-    wanted = _wanted(arguments)
-    with_bus(find(arguments), lambda bus: _follow(bus, arguments, wanted))
+    wanted, where = _wanted(arguments), asker(arguments).subject("job.show")
+    return with_bus(find(arguments), lambda bus: _watch(bus, arguments, wanted, where))
+
+
+async def _watch(bus: Bus, arguments: argparse.Namespace, wanted: Wanted, where: str) -> int:
+    """Follow the events, unless none of the named jobs exists: there would never be one. Returns the exit status."""
+    named = apart(wanted.jobs)
+    asked = sorted(named.names, key=str)[:MOST_ASKED]
+    unknown = [str(name) for name in asked if not await _exists(bus, where, name)]
+    if unknown:
+        print_line(f"rankd: there is no job {', '.join(unknown)}", error=True)
+    if unknown and len(unknown) == len(named.names) and not named.ranges:
+        return 1
+    await _follow(bus, arguments, wanted)
     return 0
+
+
+async def _exists(bus: Bus, where: str, name: int | str) -> bool:
+    """Whether there is such a job. Of several tasks, whether there is the first one."""
+    from rankd.client.session import repeat
+    from rankd.wire.codec import encode
+    from rankd.wire.page import JobShow
+
+    parsed = parse_name(name)
+    one = f"{parsed.job}_{parsed.indices[0][0]}" if parsed.indices else parsed.job
+    payload = encode(JobShow(id=one))
+    try:
+        await repeat(lambda: bus.request(where, payload, object), time.monotonic() + FIRST_ANSWER_S)
+    except Refused as error:
+        if error.code != "unknown_job":
+            raise
+        return False
+    return True
 
 
 async def _follow(bus: Bus, arguments: argparse.Namespace, wanted: Wanted) -> None:
