@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rankd.cli.common.option import add_asker, add_command, add_place, job_names, names
 from rankd.cli.jobs.selection import act, add_report
+from rankd.client.batch.option import yes_or_no
 from rankd.client.pair import key_value
 from rankd.core.errors import Refused
 
@@ -101,6 +102,9 @@ def _add_size(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--kill-on-invalid-dep",
+        type=yes_or_no,
+        nargs="?",
+        const="yes",
         metavar="yes|no",
         help="whether the job is cancelled once a dependency can't be met any more",
     )
@@ -201,7 +205,6 @@ def _conditions(arguments: argparse.Namespace, now: float) -> dict[str, Any]:
     import msgspec
 
     from rankd.client.batch.dependency import parse_dependencies
-    from rankd.client.batch.request import parse_yes_or_no
     from rankd.client.instant import parse_time
     from rankd.core.model.job import Dependency
     from rankd.core.submission.duration import parse_duration
@@ -215,5 +218,5 @@ def _conditions(arguments: argparse.Namespace, now: float) -> dict[str, Any]:
         found = parse_dependencies(arguments.dependency) if arguments.dependency else []
         given["depends_on"] = msgspec.convert(found, list[Dependency])
     if arguments.kill_on_invalid_dep is not None:
-        given["cancel_if_unmet"] = parse_yes_or_no(arguments.kill_on_invalid_dep)
+        given["cancel_if_unmet"] = arguments.kill_on_invalid_dep == "yes"
     return given

@@ -23,6 +23,17 @@ def add_job_options(parser: argparse.ArgumentParser) -> None:
     _add_submission(parser)
 
 
+def yes_or_no(text: str) -> str:
+    """The value of ``--kill-on-invalid-dep``. Without one, the option means yes.
+
+    Raises:
+        ArgumentTypeError: another word, such as the name of a script.
+    """
+    if text not in ("yes", "no"):
+        raise argparse.ArgumentTypeError(f"'{text}' is not a choice; write yes or no")
+    return text
+
+
 def _add_belonging(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("what the job belongs to")
     group.add_argument("-J", "--name", "--job-name", help="the job's name (default: the program's name)")
@@ -117,6 +128,9 @@ def _add_conditions(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--kill-on-invalid-dep",
+        type=yes_or_no,
+        nargs="?",
+        const="yes",
         metavar="yes|no",
         help="whether the job is cancelled once a dependency can't be met any more (default: as configured)",
     )

@@ -93,7 +93,7 @@ def _conditions(arguments: argparse.Namespace) -> Job:
 
         job["depends_on"] = parse_dependencies(arguments.dependency)
     if arguments.kill_on_invalid_dep is not None:
-        job["cancel_if_unmet"] = parse_yes_or_no(arguments.kill_on_invalid_dep)
+        job["cancel_if_unmet"] = arguments.kill_on_invalid_dep == "yes"
     return job
 
 
@@ -267,13 +267,6 @@ def parse_urgency(text: str) -> int:
     if not text.isdecimal() or int(text) > URGENCIES["expedite"]:
         raise Refused("usage", f"'{text}' is not an urgency; write 0 to 31, hold, default or expedite", "urgency")
     return int(text)
-
-
-def parse_yes_or_no(text: str) -> bool:
-    """The value of ``--kill-on-invalid-dep``."""
-    if text not in ("yes", "no"):
-        raise Refused("usage", f"--kill-on-invalid-dep is '{text}'; write yes or no", "kill_on_invalid_dep")
-    return text == "yes"
 
 
 def _travels(name: str, value: str) -> bool:

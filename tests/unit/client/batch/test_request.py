@@ -2,7 +2,7 @@ import msgspec
 import pytest
 
 from rankd.cli.jobs.submit import jobs_of, with_keys
-from rankd.cli.main import _parser
+from rankd.cli.main import _parser, main
 from rankd.client.batch.request import job_of, parse_memory
 from rankd.core.errors import Refused
 from rankd.core.model.job import JobRequest
@@ -133,7 +133,6 @@ def test_only_what_is_exported_leaves_the_environment(flags, env):
         ("-d afterok:1?singleton -- true", "alternatives"),
         ("-d after:1+5 -- true", "a delay after the start"),
         ("-d aftercorr -- true", "names no job"),
-        ("--kill-on-invalid-dep maybe -- true", "write yes or no"),
         ("-t 0 -- true", "larger than 0"),
         ("-n 0 -- true", "not a number of tasks"),
         ("--mem-per-gpu 1G -- true", "needs a number of GPUs"),
@@ -144,6 +143,21 @@ def test_what_can_not_be_read_is_refused_as_usage(line, message):
     with pytest.raises(Refused, match=message) as caught:
         job(line)
     assert caught.value.code == "usage"
+
+
+@pytest.mark.parametrize(
+    ("given", "cancels"),
+    [("", True), (" yes", True), ("=yes", True), (" no", False), ("=no", False), (" -d afterok:1", True)],
+)
+def test_an_unmet_dependency_cancels_if_the_option_says_so_or_has_no_value(given, cancels):
+    assert job(f"--kill-on-invalid-dep{given} -- true")["cancel_if_unmet"] is cancels
+    assert "cancel_if_unmet" not in job("-d afterok:1 -- true")
+
+
+@pytest.mark.parametrize("word", ["maybe -- true", "train.sh"])
+def test_a_word_that_is_no_value_of_the_option_is_named(word, capsys):
+    assert main(["submit", "--print-request", "--kill-on-invalid-dep", *word.split()]) == 2
+    assert f"--kill-on-invalid-dep: '{word.split()[0]}' is not a choice; write yes or no" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
