@@ -64,6 +64,27 @@ async def test_an_administrator_resumes_a_device_and_a_user_does_not(broker, tmp
         assert (missing.status, missing.body["code"]) == (404, "unknown_device")
 
 
+async def warning(stage, gpus):
+    reply = await stage.do("job.submit", {"command": ["true"], "resources": {"gpu": gpus}})
+    assert reply.status is None
+    return reply.body.get("warning", "")
+
+
+async def test_a_job_that_needs_a_failed_device_is_not_doubted_since_it_may_be_offered_again(broker, tmp_path):
+    async with an_intake(broker, tmp_path) as stage:
+        await a_gpu_node(stage)
+        await stage.ask("rankd.v1.node.n1.device", {"notes": [BROKEN], "instance": "i1"})
+        assert await warning(stage, 2) == ""
+        assert "offers more than 2;" in await warning(stage, 3)
+    async with an_intake(broker, tmp_path) as stage:
+        assert await warning(stage, 2) == "", "another intake knows the node from the records"
+        listed = [A100[0], A100[1] | {"state": "failed"}]
+        body = {"resources": {"vcore": 2}, "agent": "n1", "devices": listed, "instance": "i1"}
+        assert (await stage.ask("rankd.v1.node.n1.register", body)).status is None
+        assert await warning(stage, 2) == "", "its list calls the device failed"
+        assert "offers more than 2;" in await warning(stage, 3)
+
+
 async def test_a_node_reports_about_itself_only(broker, tmp_path, monkeypatch):
     monkeypatch.setattr(device_reports, "LEAST_S", 0.0)
     async with an_intake(broker, tmp_path) as stage:

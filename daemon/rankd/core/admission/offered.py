@@ -28,7 +28,7 @@ class Offered:
         self._amounts: dict[tuple[str, str], Counter[int]] = {}
 
     def learn(self, node: str, partition: str, capacity: Resources) -> None:
-        """A node has registered; what it offered before no longer counts."""
+        """A node has registered; what it offered before no longer counts. ``capacity``: with its failed devices."""
         before = self._offer_of.get(node)
         offer = (partition, dict(islice(capacity.items(), MOST_KINDS)))
         if before == offer:

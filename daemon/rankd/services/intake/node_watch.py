@@ -15,6 +15,7 @@ from rankd.core.admission.known_node import KnownNodes
 from rankd.core.admission.node_check import check_labels, check_name, check_node_name, check_running, node_capacity
 from rankd.core.admission.offered import Offered
 from rankd.core.errors import Refused, Unavailable
+from rankd.core.model.device import with_failed
 from rankd.core.model.node import Node, NodeState
 from rankd.core.model.node_holder import Agent, is_taken, refusal
 from rankd.core.model.report import Report
@@ -85,7 +86,7 @@ class NodeWatch:
     def start(self, nodes: Iterable[Node]) -> None:
         """Learn what these nodes offer, which have registered before."""
         for node in nodes:
-            self.offered.learn(node.name, node.partition, node.capacity)
+            self.offered.learn(node.name, node.partition, with_failed(node.capacity, node.devices))
             self.on_types(node.capacity)
 
     def use(self, settings: Settings) -> None:
@@ -121,7 +122,7 @@ class NodeWatch:
         self._owned.take(node, registration.key)
         if self._again is not None:
             self._again.add(node)
-        self.offered.learn(node, registration.partition, capacity)
+        self.offered.learn(node, registration.partition, with_failed(capacity, bounded.devices))
         self.on_types(capacity)
         return answer
 

@@ -6,6 +6,7 @@ from builder import admission_tables
 from rankd.core.admission.admit import admit
 from rankd.core.admission.submitter import Submitter
 from rankd.core.errors import Refused
+from rankd.core.model.device import Device, DeviceState
 from rankd.core.model.job import JobRequest
 from rankd.core.model.node import Node
 
@@ -57,3 +58,15 @@ def test_a_job_is_taken_that_its_least_nodes_could_hold(asked):
 def test_without_nodes_nothing_is_taken():
     with pytest.raises(Refused, match="0 of the 0"):
         admitted(there=())
+
+
+@pytest.mark.parametrize("asked", [{"gpu": 2}, {"gpu:a100": 2}])
+def test_a_device_that_has_failed_counts_since_it_may_be_offered_again(asked):
+    listed = [
+        Device(model="a100", id=f"g{at}", index=at, state=state)
+        for at, state in enumerate((DeviceState.OK, DeviceState.FAILED))
+    ]
+    there = (Node(name="a", capacity={"vcore": 4000, "gpu": 1, "gpu:a100": 1}, devices=tuple(listed)),)
+    assert admitted(there=there, resources=asked).partition == "default"
+    with pytest.raises(Refused, match="0 of the 1 nodes"):
+        admitted(there=there, resources={kind: amount + 1 for kind, amount in asked.items()})
