@@ -16,7 +16,7 @@ from rankd.bus.tls_files import TlsFiles
 from rankd.client.place_rule import BrokerFiles, Chosen, Found, Named, PassedOver, choose
 from rankd.client.up_file import DATABASE_FILE, UP_FILES, read_own, read_up
 from rankd.core.errors import Refused, Unavailable
-from rankd.store.engine.server_url import is_postgres
+from rankd.core.model.server_url import is_postgres
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

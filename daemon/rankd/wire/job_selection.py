@@ -58,6 +58,15 @@ class JobCancel(JobSelection, frozen=True, kw_only=True):
     descendants: bool = False
 
 
+def id_or_name(job: int, name: str) -> JobName:
+    """The id of a job as a number; what has another name, such as a task, as text.
+
+    >>> id_or_name(17, "17"), id_or_name(21, "17_3")
+    (17, '17_3')
+    """
+    return job if name == str(job) else name
+
+
 class Failed(msgspec.Struct, frozen=True, kw_only=True):
     """A job or a task that could not be changed."""
 

@@ -12,6 +12,7 @@ from rankd.core.errors import (
     RankdError,
     Refused,
     Unavailable,
+    UnknownOutcome,
     admins_only,
     usable,
 )
@@ -19,7 +20,7 @@ from rankd.core.errors import (
 
 def test_only_what_is_unavailable_or_above_a_limit_may_be_tried_again():
     kinds = {kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, RankdError)}
-    assert {kind for kind in kinds if kind.retryable} == {Unavailable, AboveLimit}
+    assert {kind for kind in kinds if kind.retryable} == {Unavailable, UnknownOutcome, AboveLimit}
     assert [kind("c", "m").status for kind in (Refused, AboveLimit, Unavailable)] == [400, 429, 503]
 
 

@@ -57,6 +57,7 @@ from rankd.store.record.job_name import (
     without_records,
 )
 from rankd.store.record.job_update import Judgement, judge, judge_again, reply_of, write_update
+from rankd.wire.job_selection import id_or_name
 from rankd.wire.job_update import JobUpdate
 from rankd.wire.message import Failed, JobCancel, JobFilter, JobSelection, SelectionReply
 
@@ -379,6 +380,8 @@ def _without(judgement: Judgement, refused: Mapping[int, AboveLimit]) -> Judgeme
     if not refused:
         return judgement
     names = {verdict.job: verdict.stored.name(verdict.job) for verdict in judgement.verdicts}
-    failed = [Failed(id=names[job], code=error.code, message=error.message) for job, error in refused.items()]
+    failed = [
+        Failed(id=id_or_name(job, names[job]), code=error.code, message=error.message) for job, error in refused.items()
+    ]
     kept = [verdict for verdict in judgement.verdicts if verdict.job not in refused]
     return Judgement(kept, judgement.failed + failed)

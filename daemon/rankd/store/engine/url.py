@@ -9,8 +9,8 @@ from pathlib import Path
 from sqlalchemy.engine import make_url
 
 from rankd.core.errors import Unavailable
+from rankd.core.model.server_url import is_postgres
 from rankd.store.engine.database import Database
-from rankd.store.engine.server_url import is_postgres
 from rankd.store.engine.sqlite import SqliteDatabase
 
 

@@ -29,6 +29,7 @@ from rankd.store.record.job_name import Target, as_targets, records, records_of,
 from rankd.store.record.job_range import IN_RANGES
 from rankd.store.schema.job_table import IS_ACTIVE
 from rankd.store.schema.table import allocations, associations, jobs, qos, queues
+from rankd.wire.job_selection import id_or_name
 from rankd.wire.message import Failed, JobFilter, SelectionReply
 
 MAX_SELECTED = 1_000_000
@@ -184,7 +185,9 @@ def _act_on_tasks(
         try:
             outcome.take(job, decide(job, states[job], asker, now), asker, states[job])
         except Refused as error:
-            outcome.failed.append(Failed(id=states[job].name(job), code=error.code, message=error.message))
+            outcome.failed.append(
+                Failed(id=id_or_name(job, states[job].name(job)), code=error.code, message=error.message)
+            )
 
 
 def split_targets(connection: Connection, targets: Sequence[Target], actor: str, now: float) -> list[int]:

@@ -1,6 +1,6 @@
 import pytest
 
-from rankd.store.engine.server_url import is_postgres
+from rankd.core.model.server_url import is_postgres
 
 
 @pytest.mark.parametrize(
