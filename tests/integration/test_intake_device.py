@@ -64,6 +64,17 @@ async def test_an_administrator_resumes_a_device_and_a_user_does_not(broker, tmp
         assert (missing.status, missing.body["code"]) == (404, "unknown_device")
 
 
+async def test_a_failure_is_in_the_log_also_if_an_administrator_reports_it(broker, tmp_path, caplog):
+    async with an_intake(broker, tmp_path) as stage:
+        await a_gpu_node(stage)
+        wish = {"node": "n1", "device": "1", "reason": "XID 79"}
+        missing = await stage.ask("rankd.v1.admin.root.node.device_fail", wish | {"device": "9"})
+        assert missing.status == 404
+        assert "has failed" not in caplog.text, "what was refused did not happen"
+        assert (await stage.ask("rankd.v1.admin.root.node.device_fail", wish)).status is None
+        assert "device 1 of node n1 has failed, says root: XID 79; see `rankd diag`" in caplog.messages
+
+
 async def warning(stage, gpus):
     reply = await stage.do("job.submit", {"command": ["true"], "resources": {"gpu": gpus}})
     assert reply.status is None

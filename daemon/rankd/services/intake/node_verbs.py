@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from functools import partial
 
@@ -19,6 +20,8 @@ from rankd.store.record.node_action import NodeWish, act
 from rankd.wire.codec import decode_strict
 from rankd.wire.device import DeviceSelection
 from rankd.wire.message import NodeFailed, NodeReply, NodeSelection
+
+log = logging.getLogger("rankd.intake")
 
 _ORDERS = {"device_drain": drain_device, "device_resume": resume_device, "device_fail": fail_device}
 _STATUS = {"unknown_node": 404, "not_draining": 409}
@@ -46,6 +49,15 @@ def _device_handler(order: Callable[[Connection, DeviceWish], None], group: Grou
         asked = decode_strict(payload, DeviceSelection)
         wish = DeviceWish(node=asked.node, device=asked.device, actor=asker.user, at=clock(), reason=asked.reason)
         await group.do(lambda connection: order(connection, wish), client=asker.user)
+        if order is fail_device:
+            reason = f": {wish.reason}" if wish.reason else ""
+            log.warning(
+                "device %s of node %s has failed, says %s%s; see `rankd diag`",
+                wish.device,
+                wish.node,
+                wish.actor,
+                reason,
+            )
         return NodeReply(done=[asked.node], failed=[])
 
     return handle
