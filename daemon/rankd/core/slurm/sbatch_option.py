@@ -75,6 +75,13 @@ def _memory(value: str) -> Translated:
     return Translated([f"--mem={value}"])
 
 
+def _time_limit(value: str) -> Translated:
+    limit = value_of.time_limit(value)
+    if limit is None:
+        return Translated(remark="a job can't ask for no limit; it gets the site's default time limit, if there is one")
+    return Translated([f"--time={limit}"])
+
+
 def _exclusive(value: str) -> Translated:
     if value:
         raise ValueError(f"sharing a node by {value} has no equivalent; --exclusive alone keeps the whole node")
@@ -141,7 +148,7 @@ _SAME: Mapping[Spelling, Meaning] = {
     Spelling("qos", "q"): _same("qos"),
     Spelling("requeue", "", Takes.NOTHING): _flag("requeue"),
     Spelling("test-only", "", Takes.NOTHING): _flag("test-only"),
-    Spelling("time", "t"): _by("time", value_of.time_limit),
+    Spelling("time", "t"): _time_limit,
     Spelling("wait", "W", Takes.NOTHING): _flag("wait"),
     Spelling("workdir"): _same("chdir"),
 }

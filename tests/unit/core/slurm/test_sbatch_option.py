@@ -18,7 +18,7 @@ from rankd.core.slurm.sbatch_option import OPTIONS, advice, translate
             "--mail-type=BEGIN,TIME_LIMIT --mail-user=alice,b@x.org",
             "--notify=start,timeout --notify-if-allowed --notify-to=mailto:alice,mailto:b@x.org --notify-if-allowed",
         ),
-        ("-a 1-9%2 --mem 16GB -t UNLIMITED", "--array=1-9%2 --mem=16GB"),
+        ("-a 1-9%2 --mem 16GB", "--array=1-9%2 --mem=16GB"),
         ("--open-mode=truncate --open-mode=a", "--open-mode=truncate --open-mode=append"),
     ],
 )
@@ -27,7 +27,17 @@ def test_what_has_an_equivalent_becomes_it(line, ours):
 
 
 @pytest.mark.parametrize(
-    "line", ["--mail-type=STAGE_OUT", "--cpu-bind=cores", "-Q", "--time-min=5", "--mem=0", "--mem=0G"]
+    "line",
+    [
+        "--mail-type=STAGE_OUT",
+        "--cpu-bind=cores",
+        "-Q",
+        "--time-min=5",
+        "--mem=0",
+        "--mem=0G",
+        "-t0",
+        "--time=UNLIMITED",
+    ],
 )
 def test_what_is_harmless_has_no_effect_and_is_told(line):
     words, [remark], refused = translate([line])
