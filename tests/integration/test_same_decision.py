@@ -109,10 +109,10 @@ async def go_on(cluster, draw, now):
         await cluster.report(*[(node, report) for node in json.loads(nodes)], at=now)
 
 
-def decided(cluster):
+def decided(cluster, queues=QUEUES):
     """By evaluate, of a dump: allocations, reservations, and why others wait."""
     with closing(open_for_reading(cluster.database.path)) as connection:
-        document = dump(connection, cluster.configuration, QUEUES).document
+        document = dump(connection, cluster.configuration, queues).document
     found = msgspec.to_builtins(Evaluator().evaluate(msgspec.json.encode(document)))
     assert found["rejected"] == []
     return (

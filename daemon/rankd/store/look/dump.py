@@ -87,7 +87,7 @@ FROM applications p JOIN queues q ON q.id = p.queue_id
 WHERE p.name {IN_TEXTS} ORDER BY p.id"""
 
 _ALLOCATIONS = f"""
-SELECT l.id, l.job_id AS job, e.value AS node, l.resources, l.devices,
+SELECT l.id, l.job_id AS job, e.value AS node, l.resources, l.devices, n.devices <> '[]' AS lists,
     coalesce(l.started_at, l.allocated_at) AS started_at
 FROM allocations l {WITH_EACH} {elements("l.nodes", "e", TEXTS)} JOIN nodes n ON n.name = e.value
 WHERE l.id {IN_NUMBERS} ORDER BY l.id, e.key"""
@@ -369,12 +369,11 @@ def _allocations(connection: Reader, jobs: Sequence[Row]) -> list[Row]:
 
 
 def _allocation(row: Row, models: Mapping[str, str]) -> Row:
-    """An allocation on one node. ``models``: of its devices there, by id."""
+    """An allocation on one node, with its devices if the node lists any. ``models``: of its devices there, by id."""
     shown = {name: row[name] for name in ("job", "node", "started_at")}
-    if not models:
-        return shown | {"resources": shown_resources(row["resources"])}
-    amounts = with_models(row["resources"], models.values())
-    return shown | {"resources": shown_resources(amounts), "devices": {row["node"]: list(models)}}
+    amounts = with_models(row["resources"], models.values()) if models else row["resources"]
+    named = {"devices": {row["node"]: list(models)}} if models and row["lists"] else {}
+    return shown | {"resources": shown_resources(amounts)} | named
 
 
 def _models(connection: Reader, allocations: Sequence[int]) -> dict[tuple[int, str], dict[str, str]]:
