@@ -43,10 +43,11 @@ async def registered(cluster, *devices):
     [
         [card("new0", 0), card("new1", 1), card("new2", 2, "v100")],
         [card("g1", 0), card("g0", 1), card("g2", 2, "v100")],
+        [card("g0", 0, "v100"), card("g1", 1), card("g2", 2, "v100")],
         [card("g1", 1)],
         [],
     ],
-    ids=["other ids", "changed places", "gone", "no cards"],
+    ids=["other ids", "changed places", "another model", "gone", "no cards"],
 )
 async def test_a_held_card_that_its_node_lists_in_another_way_counts_the_same_in_a_dump(broker, tmp_path, after):
     (tmp_path / "config").mkdir()

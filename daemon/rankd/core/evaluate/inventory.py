@@ -11,7 +11,7 @@ from rankd.core.evaluate.admission import Job
 from rankd.core.evaluate.amount import add, read_amounts
 from rankd.core.evaluate.document import Document
 from rankd.core.evaluate.queue_catalogue import QueueCatalogue
-from rankd.core.model.device import is_device_kind, offered, with_models, with_sum
+from rankd.core.model.device import GPU, is_device_kind, offered, with_models, with_sum
 from rankd.core.model.node import Node, NodeState
 from rankd.core.model.quantity import Resources
 
@@ -127,14 +127,19 @@ def _parts(document: Document, nodes: dict[str, Node], problems: list[Problem]) 
 
 
 def _with_devices(whole: Resources, asked: Resources, node: Node, held: Sequence[str]) -> Resources:
-    """The amounts with the models of the devices that are held. If the node does not list one, those as stated."""
+    """The amounts with the models of the devices that are held.
+
+    What is stated counts if it names the model of each: the node may list another one under that id now. It also counts
+    if the node does not list a device any more.
+    """
     if not node.devices:
         return whole
-    models = {device.id: device.model for device in node.devices}
-    if all(id_ in models for id_ in held):
-        return with_models(whole, [models[id_] for id_ in held])
     stated = {kind: amount for kind, amount in asked.items() if is_device_kind(kind)}
-    return with_models(whole, ()) | stated
+    n_named = sum(amount for kind, amount in stated.items() if kind != GPU)
+    models = {device.id: device.model for device in node.devices}
+    if n_named == len(held) or not all(id_ in models for id_ in held):
+        return with_models(whole, ()) | stated
+    return with_models(whole, [models[id_] for id_ in held])
 
 
 def _held(document: Document, parts: Sequence[Part], active: Sequence[Job]) -> tuple[list[Held], dict[str, Resources]]:
