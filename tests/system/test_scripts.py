@@ -151,6 +151,22 @@ def test_its_status_is_the_jobs_and_only_its_owner_and_administrators_see_it(sit
     assert "has no script" in site.machine.rankd_fails("show", "--script", str(plain))
 
 
+def test_a_job_may_submit_the_next_one_as_its_user(tmp_path):
+    """Chains of jobs: the job's own $RANKD_USER names no other user."""
+    machine = Machine(tmp_path / "state")
+    machine.start(rights=())
+    try:
+        script = tmp_path / "chain.sh"
+        next_one = f'{RANKD[0]} submit --parsable --hold -d "afterok:$SLURM_JOB_ID" -- true'
+        script.write_text(f"#!/bin/sh\n#SBATCH -o /dev/null\n{next_one} >next 2>&1\n")
+        Site(machine, tmp_path).submit("--wait", str(script))
+        said = (tmp_path / "next").read_text()
+        shown = json.loads(machine.rankd("show", said.strip(), "--json"))
+        assert (shown["user"], shown["depends_on"]) == (getpass.getuser(), [{"type": "afterok", "job": 1}])
+    finally:
+        machine.end()
+
+
 def test_what_is_not_a_script_is_refused_and_told_what_to_write(site):
     assert "rankd submit -- sleep 5" in site.submit("sleep", "5", status=2).err
     said = site.submit("-", stdin="#!/bin/sh\n\n#SBATCH -F n7\ntrue\n", status=2).err

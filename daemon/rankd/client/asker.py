@@ -98,8 +98,11 @@ def _connecting(place: Place) -> str | None:
 
 def login_name() -> str:
     """``$RANKD_USER`` if it is set, otherwise the name of the process's user."""
-    if named := os.environ.get("RANKD_USER"):
-        return named
+    return os.environ.get("RANKD_USER") or process_user()
+
+
+def process_user() -> str:
+    """The name of the user who runs this process, as the gateway of this machine finds it."""
     import pwd
 
     try:

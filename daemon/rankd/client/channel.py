@@ -12,6 +12,7 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
+from rankd.client.asker import process_user
 from rankd.client.session import CONNECT_TIMEOUT_S, RETRY_PAUSE_S, connecting
 from rankd.core.errors import Unavailable
 
@@ -157,8 +158,11 @@ def own_channel(place: Place) -> SocketChannel | None:
 
 
 def _is_own(place: Place) -> bool:
-    """Whether the kernel would say there who asks: no other user was named, and the socket is for this process."""
-    if place.acts_as is not None or place.socket is None:
+    """Whether the kernel would say there who asks: no other user was named, and the socket is for this process.
+
+    A job finds its own user in ``$RANKD_USER``. What it submits is that user's as well.
+    """
+    if place.socket is None or (place.acts_as is not None and place.acts_as != process_user()):
         return False
     if place.login is not None:
         return True
