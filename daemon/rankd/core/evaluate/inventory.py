@@ -130,11 +130,11 @@ def _with_devices(whole: Resources, asked: Resources, node: Node, held: Sequence
     """The amounts with the models of the devices that are held.
 
     What is stated counts if it names the model of each: the node may list another one under that id now. It also counts
-    if the node does not list a device any more.
+    if the node does not list a device any more, or none at all.
     """
-    if not node.devices:
-        return whole
     stated = {kind: amount for kind, amount in asked.items() if is_device_kind(kind)}
+    if not node.devices:
+        return whole | {kind: max(amount, whole.get(kind, 0)) for kind, amount in stated.items()}
     n_named = sum(amount for kind, amount in stated.items() if kind != GPU)
     models = {device.id: device.model for device in node.devices}
     if n_named == len(held) or not all(id_ in models for id_ in held):
