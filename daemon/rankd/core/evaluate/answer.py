@@ -104,7 +104,7 @@ def _warnings(situation: Situation, ranking: Ranking) -> Iterator[Warned]:
 def _of_devices(situation: Situation) -> Iterator[Warned]:
     """Devices that pending jobs ask for and no node of the document has, also not a failed one.
 
-    The daemon refuses types that no node offers. A document may leave its nodes out.
+    The daemon refuses types that no node has offered and no queue names. A document may leave its nodes out.
     """
     nodes = situation.inventory.nodes
     known = {kind for node in nodes for kind in with_failed(node.capacity, node.devices)}
@@ -114,7 +114,10 @@ def _of_devices(situation: Situation) -> Iterator[Warned]:
             if is_device_kind(kind):
                 asked.setdefault(kind, job.entry.id)
     for kind in sorted(asked.keys() - known) if nodes else ():
-        message = f"no node has {kind}, for which job '{asked[kind]}' asks; the daemon would refuse the job"
+        message = (
+            f"no node has {kind}, for which job '{asked[kind]}' asks; the daemon takes such a job only if a node had"
+            f" {kind} before, or a queue names it"
+        )
         yield Warned(code="unknown_resource", message=message)
 
 

@@ -126,6 +126,7 @@ def test_a_device_that_no_node_has_is_warned_about(decide):
     [warning] = decide(jobs=jobs, nodes=nodes, priority=CLASS)["warnings"]
     assert warning["code"] == "unknown_resource"
     assert "no node has gpu:a10, for which job '4' asks" in warning["message"]
+    assert "takes such a job only if a node had gpu:a10 before, or a queue names it" in warning["message"]
     assert decide(jobs=jobs, nodes=[], priority=CLASS)["warnings"] == []
 
 
