@@ -14,6 +14,7 @@ import msgspec
 import psycopg
 from psycopg.abc import Buffer
 from psycopg.adapt import AdaptersMap, Dumper, Loader
+from psycopg.types.string import StrDumperUnknown
 from sqlalchemy import Engine, create_engine, event
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError
@@ -27,6 +28,7 @@ CONNECT_TIMEOUT_S = 10
 POOL_TIMEOUT_S = 600.0
 """A long read waits this long for its turn."""
 STORAGE_FAILED, UNKNOWN_OUTCOME = "storage_failed", "unknown_outcome"
+REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 TEMPORARY = (psycopg.OperationalError, psycopg.InterfaceError)
 """What psycopg raises when the server is gone, is full, or shuts down."""
 
@@ -57,6 +59,14 @@ class _Boolean(Dumper):
         return b"1" if obj else b"0"
 
 
+class _Text(StrDumperUnknown):
+    """PostgreSQL stores no NUL character, so U+FFFD takes its place: a request that holds one must not fail others."""
+
+    def dump(self, obj: str) -> Buffer | None:
+        """The bytes."""
+        return super().dump(obj.replace("\0", REPLACEMENT) if "\0" in obj else obj)
+
+
 class _Number(Loader):
     """Sums of integers are integers, and other decimal numbers are floats, as in SQLite."""
 
@@ -80,6 +90,7 @@ class _Json(Loader):
 def _adapters() -> AdaptersMap:
     adapters = AdaptersMap(psycopg.adapters)
     adapters.register_dumper(bool, _Boolean)
+    adapters.register_dumper(str, _Text)
     adapters.register_loader("numeric", _Number)
     adapters.register_loader("jsonb", _Json)
     return adapters

@@ -4,6 +4,8 @@ Ids are dense, in commit order, and never used again. So they don't come from se
 transaction fails. Writers have the lock of :mod:`rankd.store.engine.postgres`. Under it, the largest id of a table is
 the larger of the one that the table has, and the one that ``last_ids`` has: that of the last row that was deleted, or
 that got its id from here.
+
+PostgreSQL stores no NUL character. The driver writes U+FFFD in its place, and ``rankd_no_nul`` reads JSON's escape so.
 """
 
 from __future__ import annotations
@@ -14,20 +16,24 @@ from hashlib import sha256
 from sqlalchemy import Connection, MetaData, Table
 
 _FUNCTIONS = (
+    r"""rankd_no_nul(document text) RETURNS text AS $$
+SELECT CASE WHEN strpos(document, '\u0000') = 0 THEN document
+ELSE regexp_replace(document, '(?<!\\)((?:\\\\)*)\\u0000', '\1\\ufffd', 'g') END $$""",
     """rankd_numbers(document text) RETURNS TABLE (key bigint, value bigint) AS $$
 SELECT o - 1, v::bigint FROM json_array_elements_text(document::json) WITH ORDINALITY t (v, o) $$""",
     """rankd_texts(document text) RETURNS TABLE (key bigint, value text) AS $$
-SELECT o - 1, v COLLATE "C" FROM json_array_elements_text(document::json) WITH ORDINALITY t (v, o) $$""",
+SELECT o - 1, v COLLATE "C" FROM json_array_elements_text(rankd_no_nul(document)::json) WITH ORDINALITY t (v, o) $$""",
     """rankd_values(document text) RETURNS TABLE (key bigint, value text) AS $$
 SELECT o - 1, v::text FROM json_array_elements(document::json) WITH ORDINALITY t (v, o) $$""",
     """rankd_members(document text) RETURNS TABLE (id bigint, key text, value double precision) AS $$
-SELECT o, k COLLATE "C", v::double precision FROM json_each_text(document::json) WITH ORDINALITY t (k, v, o) $$""",
+SELECT o, k COLLATE "C", v::double precision
+FROM json_each_text(rankd_no_nul(document)::json) WITH ORDINALITY t (k, v, o) $$""",
     """rankd_value_at(document text, path text) RETURNS jsonb AS $$
-SELECT nullif(jsonb_path_query_first(document::jsonb, path::jsonpath), 'null'::jsonb) $$""",
+SELECT nullif(jsonb_path_query_first(rankd_no_nul(document)::jsonb, path::jsonpath), 'null'::jsonb) $$""",
     """rankd_text_at(document text, path text) RETURNS text AS $$
-SELECT (jsonb_path_query_first(document::jsonb, path::jsonpath) #>> '{}') COLLATE "C" $$""",
+SELECT (jsonb_path_query_first(rankd_no_nul(document)::jsonb, path::jsonpath) #>> '{}') COLLATE "C" $$""",
     """rankd_number_at(document text, path text) RETURNS bigint AS $$
-SELECT (jsonb_path_query_first(document::jsonb, path::jsonpath) #>> '{}')::bigint $$""",
+SELECT (jsonb_path_query_first(rankd_no_nul(document)::jsonb, path::jsonpath) #>> '{}')::bigint $$""",
     """rankd_type_of(value jsonb) RETURNS text AS $$
 SELECT CASE jsonb_typeof(value) WHEN 'string' THEN 'text' ELSE jsonb_typeof(value) END $$""",
     """rankd_without(document text, path text) RETURNS text AS $$
