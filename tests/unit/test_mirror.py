@@ -178,7 +178,6 @@ ELSEWHERE = {
     "cli/run/login.py": "tests/system/test_invitation.py",
     "cli/run/up.py": "tests/system/test_up.py",
     "cli/run/up_encryption.py": "tests/system/test_tls.py",
-    "cli/services/agent_command.py": "tests/unit/cli/services/test_service_option.py",
     "cli/services/agent_enrolment.py": "tests/system/test_enrolment.py",
     "cli/services/db.py": "tests/unit/cli/look/test_look.py",
     "cli/services/health.py": "tests/integration/test_liveness.py",

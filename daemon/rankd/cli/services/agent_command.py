@@ -14,6 +14,7 @@ from rankd.cli.services.service_option import add_service, need, pairs, seconds
 
 if TYPE_CHECKING:
     from rankd.cli.common.option import Subparsers
+    from rankd.services.agent.device_watch import Machine
     from rankd.services.agent.given_device import GivenDevices
 
 
@@ -129,7 +130,6 @@ def run_agent(arguments: argparse.Namespace) -> int:
     need(arguments, "nats")
     import asyncio
 
-    from rankd.services.agent.device_watch import Machine
     from rankd.services.agent.identity import RunAs, usual_mode
     from rankd.services.agent.service import AgentOptions, run
 
@@ -150,7 +150,7 @@ def run_agent(arguments: argparse.Namespace) -> int:
         limited=not arguments.no_limits,
         drain_on_stop_s=arguments.drain_on_stop,
         login_socket=arguments.login_socket,
-        machine=None if arguments.no_devices or arguments.simulate else Machine(),
+        machine=_machine(arguments),
     )
     hurry = asyncio.Event()
     return serve(
@@ -160,6 +160,13 @@ def run_agent(arguments: argparse.Namespace) -> int:
         log_level=arguments.log_level,
         again=hurry,
     )
+
+
+def _machine(arguments: argparse.Namespace) -> Machine | None:
+    """Where the agent looks for devices; None: nowhere."""
+    from rankd.services.agent.device_watch import Machine
+
+    return None if arguments.no_devices or arguments.simulate else Machine()
 
 
 def _devices(arguments: argparse.Namespace) -> GivenDevices:
