@@ -1,14 +1,17 @@
 """Commands on a PostgreSQL server: its schema, its state, queries, and what looking commands show."""
 
+import asyncio
 import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from contract.world import fill_world
 from postgres_server import server
 
 from rankd.cli.main import main
+from rankd.store.engine.url import open_database
 
 
 @pytest.fixture
@@ -52,3 +55,33 @@ def test_a_server_that_does_not_answer_is_named_without_its_password(capsys):
     shown = capsys.readouterr().err
     assert "rankd:***@" in shown
     assert "secret" not in shown
+
+
+LEFT = ("SELECT id, state FROM jobs ORDER BY id", "SELECT count(*) FROM job_events", "SELECT sum(jobs) FROM usage_day")
+
+
+async def left_in(database):
+    async with open_database(database) as opened:
+        return [await opened.read(lambda c, q=q: list(map(tuple, c.exec_driver_sql(q)))) for q in LEFT]
+
+
+def pruned(database, capsys):
+    """What the command prints about the world of the contract suite, and what it leaves."""
+
+    async def fill():
+        async with open_database(database) as opened:
+            await fill_world(opened)
+
+    asyncio.run(fill())
+    before = asyncio.run(left_in(database))
+    capsys.readouterr()
+    assert main(["db", "prune", "--before", "now-1hour", "--db", database]) == 0
+    return capsys.readouterr().out, before, asyncio.run(left_in(database))
+
+
+def test_prune_deletes_the_same_as_in_sqlite(url, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    shown, before, left = pruned(url, capsys)
+    assert shown.startswith("jobs         1 deleted\n")
+    assert len(left[0]) == len(before[0]) - 1
+    assert (shown, before, left) == pruned(str(tmp_path / "rankd.db"), capsys)
