@@ -6,7 +6,10 @@ import msgspec
 
 
 class Site(msgspec.Struct, frozen=True, kw_only=True):
-    """The database file of a running rankd. ``machine`` changes when the machine starts again."""
+    """The database of a running rankd. ``machine`` changes when the machine starts again.
+
+    With PostgreSQL, ``machine`` names the server's data, and ``device`` is the number of the database.
+    """
 
     machine: str
     device: int

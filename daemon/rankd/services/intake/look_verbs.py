@@ -20,10 +20,12 @@ from rankd.core.admission.privacy import (
 )
 from rankd.core.admission.submitter import Submitter
 from rankd.core.model.array import parse_name
+from rankd.core.model.server_url import is_postgres
 from rankd.services.intake.look_turns import LookTurns
 from rankd.services.intake.rests import Rests
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.database import Database
+from rankd.store.engine.postgres_site import site_of_server
 from rankd.store.engine.reading import Reader, Row
 from rankd.store.engine.site import site_of
 from rankd.store.look import page
@@ -65,14 +67,15 @@ class LookVerbs:
         self.single = LookTurns(database, rests, slots=2, per_user=1, waiting=1_000)
         self._max_payload = max_payload
         self._path = database.path
+        self._is_server = is_postgres(database.url)
 
     def verbs(self) -> list[Verb]:
         """``job.show|script|why|list|…``; ``list`` of priorities, nodes, services, queues and shares."""
         tables = [Verb(name, self._table(name, listing)) for name, listing in page.LISTINGS.items()]
 
-        async def site(_asker: Submitter, payload: bytes) -> Reply:
+        async def site(asker: Submitter, payload: bytes) -> Reply:
             decode_strict(payload, Nothing)
-            return site_of(self._path)
+            return await self.single.look(asker.user, site_of_server) if self._is_server else site_of(self._path)
 
         async def schema(_asker: Submitter, payload: bytes) -> Reply:
             verb = decode_strict(payload, SchemaRequest).verb

@@ -1,4 +1,4 @@
-"""NUL characters in requests to an intake whose records are in PostgreSQL, which can't store them."""
+"""An intake whose records are in PostgreSQL: its identity, and NUL characters, which the server does not store."""
 
 import psycopg
 import pytest
@@ -41,6 +41,17 @@ def schema(url):
 def values(url, query):
     with psycopg.connect(url) as connection:
         return [value for (value,) in connection.execute(query)]
+
+
+async def test_the_site_is_that_of_the_database_on_the_server(broker, url, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    options = IntakeOptions(nats=broker.url, db=url, config=write_config(tmp_path / "config"))
+    async with Bus(broker.url, "probe") as bus, connected(broker.url) as client, running(run, options):
+        await ready(bus, "intake")
+        site = (await client.do("site.show")).body
+    [number] = values(url, "SELECT oid FROM pg_database WHERE datname = current_database()")
+    assert site["machine"].startswith("postgresql ")
+    assert site["device"] == number
 
 
 async def test_no_text_with_a_nul_stops_the_intake(broker, url, tmp_path, monkeypatch):
