@@ -96,6 +96,15 @@ async def test_an_association_of_a_user_who_is_not_configured_is_added_once(stor
     assert [row["shares"] for row in await store.rows("associations", user="eve")] == [1.0]
 
 
+async def test_a_listed_account_counts_before_one_that_the_user_joined_by_a_job(store):
+    accounts = [Association(account="default"), Association(account="physics")]
+    await store.configure(configuration(associations=accounts))
+    await store.write(add_association, "default", "eve", 1.0, NOW)
+    assert (await store.read(read_catalog)).default_accounts == {"eve": "default"}
+    accounts.append(Association(account="physics", user="eve"))
+    assert (await store.configure(configuration(associations=accounts))).default_accounts == {"eve": "physics"}
+
+
 async def test_names_can_be_brought_in_without_asking_the_adapters_again(store):
     assert await store.write(sync_names, configuration(), NOW) == await store.write(sync_catalog, configuration(), NOW)
 

@@ -80,7 +80,8 @@ def sync_names(connection: Connection, configuration: Configuration, now: float)
 def read_catalog(connection: Connection) -> Catalog:
     """All ids, and the classes in force."""
     of = associations.c
-    rows = connection.execute(select(of.account, of.user, of.id, of.is_default).order_by(of.id)).all()
+    listed_first = (of.configured.desc(), of.id)  # accounts that a user joined by a job come after those of the file
+    rows = connection.execute(select(of.account, of.user, of.id, of.is_default).order_by(*listed_first)).all()
     users = [(account, user, is_default) for account, user, _, is_default in rows if user]
     first = {user: account for account, user, _ in reversed(users)}
     known = connection.execute(_QUEUES).all()
