@@ -43,6 +43,7 @@ DECLARES = {
     "core/evaluate/result.py": "records of results",
     "core/fairshare/algorithm.py": "chooses one of two algorithms",
     "core/fairshare/result.py": "a record of arrays",
+    "core/forecast/live.py": "records of a forecast's input",
     "core/model/access.py": "records of lists",
     "core/model/association.py": "a record",
     "core/model/int32.py": "two numbers",
@@ -133,6 +134,10 @@ WAITS = {
 ELSEWHERE = {
     "client/up_file.py": "tests/unit/client/test_place.py",
     "cli/what_if/simulate_report.py": "tests/unit/cli/what_if/test_simulate.py",
+    "core/forecast/holding.py": "tests/properties/test_forecast.py",
+    "core/forecast/partition_run.py": "tests/properties/test_forecast.py",
+    "core/forecast/queue.py": "tests/properties/test_forecast.py",
+    "core/forecast/run.py": "tests/properties/test_forecast.py",
     "core/placement/within_quota.py": "tests/properties/test_device_placement.py",
     "cli/administer/auth_brokers.py": "tests/integration/test_auth_brokers.py",
     "cli/administer/auth_check.py": "tests/system/test_auth_check.py",

@@ -30,6 +30,11 @@ class Running:
         """The number of rows."""
         return len(self._places)
 
+    @property
+    def places(self) -> IntArray:
+        """The place of the job of each row, int64 (n,); the rows are those of :attr:`held`."""
+        return self._places
+
     def start(self, places: Sequence[int], nodes: Sequence[Sequence[str]], work: Population, now: float) -> None:
         """Jobs start now on these nodes."""
         counts = [len(names) for names in nodes]

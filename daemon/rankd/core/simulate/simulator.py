@@ -74,9 +74,18 @@ class Simulation:
         """The number of jobs that were submitted so far."""
         return self._arrived
 
-    def decisions(self) -> Iterator[Decision]:
-        """Go from event to event, and return what each cycle decides."""
-        while (now := self._next_s()) < math.inf:
+    def problem(self, now: float) -> PartitionProblem:
+        """What a cycle would decide on now, such as a forecast begins from."""
+        return self._problem(now)
+
+    @property
+    def running(self) -> Running:
+        """The jobs that run."""
+        return self._running
+
+    def decisions(self, until: float = math.inf) -> Iterator[Decision]:
+        """Go from event to event, up to ``until``, and return what each cycle decides."""
+        while (now := self._next_s()) < math.inf and now <= until:
             self._end(now)
             self._submit(now)
             self._reserved_s = math.inf
