@@ -227,10 +227,9 @@ async def test_names_are_records_tasks_or_nothing(store):
     wanted = await store.read(targets_of, [single, f"{array}_[2-4,12]", f"{single}_1", str(array)])
     assert wanted.found == [
         Target(single),
-        Target(array, of_whole=True),
-        Target(found[3], of_whole=True),
-        Target(array, 2),
+        Target(array, of_whole=True, array=array),
         Target(found[3]),
+        Target(array, 2),
         Target(array, 4),
     ]
     assert [(one.id, one.code) for one in wanted.failed] == [

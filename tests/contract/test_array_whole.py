@@ -5,6 +5,8 @@ from builder import NOW
 from contract.arrays import end, record, start, submit_array
 from contract.store import ALICE
 
+from rankd.cli.common.freshness import Known
+from rankd.cli.look.queue import counted_once, fields
 from rankd.core.change.job_action import cancel, release
 from rankd.core.change.job_change import Change
 from rankd.core.errors import InvalidTransition
@@ -12,8 +14,9 @@ from rankd.core.model.index_set import parse
 from rankd.core.model.job import Event, State
 from rankd.store.look.accounting import accounting, accounting_ids, accounting_of, count_accounted
 from rankd.store.look.job_detail import job_detail, job_events
-from rankd.store.look.page import accounting_page
-from rankd.store.look.task_row import as_task, cancellation, who_cancelled
+from rankd.store.look.job_list import MANY, count_listed, jobs, listed_ids
+from rankd.store.look.page import accounting_page, job_page
+from rankd.store.look.task_row import as_task, cancellation, sets_of, who_cancelled, without_records
 from rankd.store.look.why import why
 from rankd.store.record.array import split_first
 from rankd.store.record.array_match import Outcome, match_tasks
@@ -21,7 +24,7 @@ from rankd.store.record.job import apply_changes
 from rankd.store.record.job_action import act
 from rankd.store.record.job_name import targets_of
 from rankd.store.record.job_story import name_of_record
-from rankd.wire.message import AccountingFilter
+from rankd.wire.message import AccountingFilter, JobList
 
 
 async def test_an_array_has_the_first_start_the_last_end_and_the_highest_exit_status_of_its_tasks(store):
@@ -135,6 +138,40 @@ async def test_pages_of_accounting_keep_an_array_and_its_cancelled_tasks_togethe
     assert (await store.look(accounting_page, early)).rows == [], "the rest was cancelled before"
 
 
+async def test_a_list_of_cancelled_jobs_has_the_tasks_that_were_cancelled_without_records(store):
+    array = await with_a_cancelled_rest(store)
+    await store.submit("alice")
+
+    def names(rows):
+        return [(row["id"], row["array_job"], row["array_task"], row["array"], row["state"]) for row in rows]
+
+    rest = (array, array, None, "1-9", "cancelled")
+    cancelled = JobList(states=["cancelled"])
+    assert names(await store.look(jobs, cancelled)) == [rest]
+    assert names(await store.look(jobs, JobList(states=["cancelled", "failed"]))) == [
+        (array, None, None, None, "failed"), rest, (array + 1, array, 0, None, "failed"),
+    ]  # fmt: skip
+    assert names(await store.look(jobs, JobList(states=["cancelled"], ids=[f"{array}_2"]))) == [
+        (array, array, 2, None, "cancelled")
+    ]
+    assert names(await store.look(jobs, JobList(states=["failed"]))) == names(
+        await store.look(jobs, JobList(states=["failed"], limit=MANY + 1))
+    )
+    assert names(await store.look(jobs, JobList(states=["cancelled"], limit=MANY + 1))) == [rest]
+    assert await store.look(listed_ids, cancelled) == [array]
+    assert await store.look(count_listed, cancelled) == 1
+    found = await store.look(sets_of, [array])
+    assert list(found) == [array]
+    [whole] = await store.look(jobs, JobList(ids=[array], tasks=False))
+    [task] = await store.look(without_records, whole, found[array], parse("3"))
+    assert (task["array_task"], task["cause"], whole["array_task"]) == (3, "cancel", None)
+    page = await store.look(job_page, JobList(states=["cancelled"], count=True))
+    assert (names(page.rows), page.besides) == ([rest], {"total": 1})
+    [row] = page.rows
+    assert counted_once([row]) == [row]
+    assert fields(Known({}, {}, NOW))["i"].shown(row) == f"{array}_[1-9]"
+
+
 async def test_a_cancelled_task_without_a_record_says_who_when_and_why(store):
     array = await with_a_cancelled_rest(store)
     detail = await store.look(job_detail, f"{array}_2")
@@ -186,11 +223,11 @@ async def test_the_row_of_a_task_has_nothing_of_the_whole_array():
 
 async def test_messages_name_tasks_with_and_without_records_as_people_do(store):
     array = await submit_array(store)
-    [task] = await store.write(split_first, array, 1, "x", NOW)
+    await store.write(split_first, array, 1, "x", NOW)
     targets = (await store.read(targets_of, [f"{array}_[0,3]"])).found
     reply = await store.write(act, targets, ALICE, NOW, release)
     assert [(one.id, one.message) for one in reply.failed] == [
-        (task, f"job {array}_0 is not held"),
+        (f"{array}_0", f"job {array}_0 is not held"),
         (f"{array}_3", f"job {array}_3 is not held"),
     ]
 

@@ -112,7 +112,7 @@ def sent(page, room):
 
 
 async def test_jobs_are_decoded_and_ranked(world):
-    rows = {row["id"]: row for row in await world.look(jobs_of, ALL_JOBS)}
+    rows = {row["id"]: row for row in await world.look(jobs_of, ALL_JOBS, JobList())}
     assert rows[FIRST]["resources"] == {"vcore": 1.0}
     assert rows[BLOCKED]["depends_on"] == [{"type": "afterok", "job": RUNNING}]
     assert rows[HELD]["held"] is True

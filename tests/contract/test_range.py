@@ -15,7 +15,7 @@ from rankd.store.look.job_list import MANY, jobs
 from rankd.store.record import job_range
 from rankd.store.record.job_action import act, select_ids
 from rankd.store.record.job_name import Target, targets_of
-from rankd.store.record.job_range import active_in, nothing_in, unknown
+from rankd.store.record.job_range import active_in, arrays_among, nothing_in, unknown
 from rankd.wire.message import AccountingFilter, EventsRequest, JobFilter, JobList
 
 HUGE = "1-4000000000"
@@ -73,7 +73,7 @@ async def test_the_accounting_of_a_range_has_the_whole_array_also_if_a_task_is_n
 
 async def test_a_change_of_a_range_is_one_of_what_has_not_ended_in_it(two):
     found, failed = await two.read(targets_of, ["1-6"], (), ["alice"])
-    assert found == [Target(2, of_whole=True), *(Target(task, of_whole=True) for task in (3, 4, 5))]
+    assert found == [Target(2, of_whole=True, array=2), *(Target(task, of_whole=True, array=2) for task in (3, 4, 5))]
     assert failed == []
     assert (await two.read(targets_of, ["6-7"])).found == [Target(6), Target(7)]
     assert (await two.read(targets_of, ["6-7", 7])).found == [Target(7), Target(6)], "each once"
@@ -117,6 +117,10 @@ async def test_what_ended_stays_in_lists_but_not_in_changes(two):
     assert await two.look(job_ids, JobFilter(ids=["1-2"])) == [5, 4, 3, 2, 1]
     assert await two.read(active_in, range(1, 7), None) == [2, 6]
     assert await two.read(nothing_in, range(1, 7), None) is None
+
+
+async def test_what_is_of_an_array_is_known_of_each_record(two):
+    assert await two.read(arrays_among, [1, 2, 3, 6]) == {2: 2, 3: 2}
 
 
 async def test_a_range_of_too_many_jobs_needs_a_filter(two, monkeypatch):

@@ -1,16 +1,21 @@
 """Ranges of ids and ids of tasks' records, asked over the bus, by the Python client and by commands."""
 
 import asyncio
+import json
 import time
 
 import builder
 import pytest
-from integration.intake_stage import an_intake
+from integration.intake_stage import an_intake, joined
+from integration.stage import NOW
+from sqlalchemy import select
 
 from rankd.cli.main import main
 from rankd.client import Client
 from rankd.store.engine.url import open_database
+from rankd.store.record.allocation import NewAllocation, commit_allocations
 from rankd.store.record.array import split_first
+from rankd.store.schema.table import jobs
 
 
 @pytest.fixture(autouse=True)
@@ -40,6 +45,21 @@ def command(broker, capsys, *words):
         return status, out, err
 
     return run()
+
+
+async def started(database, array, number):
+    """Allocates the first tasks of an array, as the scheduler does; their records."""
+
+    def commit(connection):
+        revision = connection.execute(select(jobs.c.revision).where(jobs.c.id == array)).scalar_one()
+        new = NewAllocation(
+            job=array, revision=revision, nodes=("n1",), resources={"vcore": 1}, charge_rate=1.0, generation=0,
+            rank=1, of_array=True,
+        )  # fmt: skip
+        assert commit_allocations(connection, [new] * number, 1, NOW) == number
+        return list(connection.execute(select(jobs.c.id).where(jobs.c.array_job == array)).scalars())
+
+    return await database.write(commit)
 
 
 async def test_a_change_of_a_range_never_means_a_task_by_its_record(stage):
@@ -124,3 +144,36 @@ async def test_a_range_is_shown_job_by_job(broker, capsys):
     ]
     status, _, err = await command(broker, capsys, "show", "3-4")
     assert (status, err) == (1, "rankd: there is no job in 3-4\n")
+
+
+async def test_what_runs_of_an_array_in_a_range_is_passed_over_as_of_a_named_one(broker, tmp_path, capsys):
+    async with an_intake(broker, tmp_path, unknown_association='"default"') as stage:
+        await joined(stage, "n1")
+        await stage.submit("alice", array="0-4")
+        await stage.submit("alice", array="0-1")
+        async with open_database(tmp_path / "rankd.db") as database:
+            first = await started(database, 1, 2)
+            second = await started(database, 2, 2)
+        assert (first, second) == ([3, 4], [5, 6])
+
+        async def changed(*words):
+            status, out, err = await command(broker, capsys, *words, "--json")
+            return status, json.loads(out)["names"], err
+
+        assert await changed("hold", "1-1") == (0, ["1_[2-4]"], "")
+        assert await command(broker, capsys, "hold", "1") == (0, "", "")
+        nothing = "rankd: no task of array 2 is pending; only pending tasks can be held\n"
+        assert await command(broker, capsys, "hold", "1-2") == (1, "", nothing), "no line for each running task"
+        assert await command(broker, capsys, "hold", "2") == (1, "", nothing)
+        assert await command(broker, capsys, "hold", "--me", "1-1", "2") == (1, "", nothing)
+        assert await changed("update", "--comment", "x", "1-1") == (0, ["1_[2-4]"], "")
+        unchanged = "rankd: no task of array 2 is pending; only pending tasks can be changed\n"
+        assert await command(broker, capsys, "update", "--comment", "x", "2-2") == (1, "", unchanged)
+        assert (await stage.do("job.update", {"id": 2, "comment": "y"})).body["code"] == "not_pending"
+        assert await command(broker, capsys, "release", "1-2") == (
+            1, "", "rankd: no task of array 2 is held; there is nothing to release\n",
+        )  # fmt: skip
+        _, _, err = await command(broker, capsys, "hold", "2_0")
+        assert err == "rankd: job 2_0 is allocated; only pending jobs can be held\n", "a task by its name is no range"
+        out = (await command(broker, capsys, "cancel", "--dry-run", "2-2"))[1]
+        assert out == "2 jobs would be cancelled: 2_0, 2_1\n", "the record of a running array is no task"

@@ -22,6 +22,7 @@ from rankd.client.instant import parse_time
 from rankd.core.errors import Refused
 from rankd.core.model.amount_text import shown_bytes
 from rankd.core.model.array import shown_list, shown_name
+from rankd.core.model.id_range import apart
 from rankd.core.model.nodelist import fold
 from rankd.wire.message import AccountingFilter
 
@@ -185,6 +186,12 @@ def _counted_once(rows: Sequence[Row], named: Collection[int | str]) -> list[Row
 
     A row of pending tasks stays. The rows of named arrays get the sums of what their tasks among the rows used.
     """
+    given = apart(named)
+    names = set(given.names)
+
+    def is_named(job: int) -> bool:
+        return job in names or any(job in ids for ids in given.ranges)
+
     tasks: dict[int, list[Row]] = {}
     for row in rows:
         if row.get("array_job") is not None:
@@ -192,9 +199,9 @@ def _counted_once(rows: Sequence[Row], named: Collection[int | str]) -> list[Row
     kept: list[Row] = []
     for row in rows:
         own = tasks.get(row["id"]) if row.get("array_job") is None else None
-        if own is None or row["id"] in named or row.get("array") is not None:
+        if own is None or is_named(row["id"]) or row.get("array") is not None:
             kept.append(row)
-        if own is not None and row["id"] in named:
+        if own is not None and is_named(row["id"]):
             row["tasks"] = own
             row["cpu_s"] = sum(one["cpu_s"] or 0.0 for one in own)
             row["max_rss_bytes"] = max((one["max_rss_bytes"] or 0 for one in own), default=0) or None

@@ -223,6 +223,8 @@ def _dependency(one: Row) -> str:
 def _name(row: Row) -> str:
     """``17``; ``17_3`` for a task; ``17_[4-99%4]`` for the tasks of an array that have not started."""
     listed = shown_list(row.get("array"))
+    if row.get("array_job") is not None and row.get("array_task") is None:  # tasks that were cancelled together
+        return shown_name(row["array_job"], None, None, listed, None)
     return shown_name(row["id"], row.get("array_job"), row.get("array_task"), listed, row.get("array_limit"))
 
 
@@ -294,7 +296,11 @@ def counted_once(rows: Sequence[Row]) -> list[Row]:
     An ended array whose tasks are not among the rows stays, such as one that was cancelled before any task started.
     """
     arrays = {row.get("array_job") for row in rows}
-    return [row for row in rows if not _has_run_out(row) and (row["id"] not in arrays or row["array"] is not None)]
+
+    def is_repeated(row: Row) -> bool:
+        return row["id"] in arrays and row["array"] is None and row.get("array_job") is None
+
+    return [row for row in rows if not (_has_run_out(row) or is_repeated(row))]
 
 
 def _has_run_out(row: Row) -> bool:

@@ -89,6 +89,14 @@ ACTIONS: Mapping[Decide, str] = {cancel: "job.cancel", hold: "job.hold", release
 PASSED_OVER = frozenset({"already_ended", "not_an_array", "not_held", "not_pending"})
 """Refusals of tasks to which an action can't apply. They are no failures if the whole array was named."""
 
+FOR_NOTHING: Mapping[str, tuple[str, str]] = {
+    "job.cancel": ("already_ended", "every task of array {} has ended; there is nothing to cancel"),
+    "job.hold": ("not_pending", "no task of array {} is pending; only pending tasks can be held"),
+    "job.release": ("not_held", "no task of array {} is held; there is nothing to release"),
+    "job.update": ("not_pending", "no task of array {} is pending; only pending tasks can be changed"),
+}
+"""Code and message, by verb, if an array was named as a whole and the action applies to none of its tasks."""
+
 
 def _check_pending(job: int, state: JobState, done: str) -> None:
     if state.state is not State.PENDING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 import msgspec
@@ -10,13 +10,14 @@ import msgspec
 from rankd.core.admission.permission import ThingsOf, check
 from rankd.core.admission.privacy import sees_all
 from rankd.core.admission.submitter import Submitter
-from rankd.core.errors import Refused
+from rankd.core.change.job_action import FOR_NOTHING
+from rankd.core.errors import AboveLimit, Refused
 from rankd.core.model.array import by_kind
 from rankd.core.model.id_range import apart, written_range
 from rankd.store.engine.connection import Connection
 from rankd.store.record.job_action import closed_jobs, select_ids
-from rankd.store.record.job_name import Target, jobs_in, targets_of
-from rankd.store.record.job_range import nothing_in, unknown
+from rankd.store.record.job_name import Target, Targets, jobs_in, targets_of
+from rankd.store.record.job_range import arrays_among, nothing_in, unknown
 from rankd.wire.codec import decode_strict
 from rankd.wire.job_selection import JobName
 from rankd.wire.message import Failed, JobFilter, JobSelection, SelectionReply
@@ -95,9 +96,19 @@ def still_selected(connection: Connection, targets: Sequence[Target], chosen: Jo
     """Those of these jobs that the filter still selects."""
     if chosen is None:
         return targets
-    found = [target for target in targets if target.of_whole]
-    ids = [target.job for target in targets if not target.of_whole]
-    return found + [Target(job) for job in select_ids(connection, msgspec.structs.replace(chosen, id=None, ids=ids))]
+    ids = [target.job for target in targets if not target.is_descendant]
+    still = set(select_ids(connection, msgspec.structs.replace(chosen, id=None, ids=ids)))
+    return [target for target in targets if target.is_descendant or target.job in still]
+
+
+def selected_by(connection: Connection, chosen: ByRecord) -> list[Target]:
+    """The jobs that the filter selects. What belongs to an array that it names as a whole, or in a range, says so."""
+    found = select_ids(connection, chosen.filter)
+    ranges = apart(chosen.filter.ids or ()).ranges
+    in_ranges = arrays_among(connection, found) if ranges else {}
+    arrays = {record: array for record, array in in_ranges.items() if any(array in ids for ids in ranges)}
+    arrays |= chosen.arrays
+    return [Target(job, of_whole=job in arrays, array=arrays.get(job)) for job in found]
 
 
 def closed_to(connection: Connection, names: Sequence[JobName], by: By) -> set[int]:
@@ -106,10 +117,14 @@ def closed_to(connection: Connection, names: Sequence[JobName], by: By) -> set[i
 
 
 class ByRecord(NamedTuple):
-    """A filter with the ids of records in place of names, and the names that mean nothing."""
+    """A filter with the ids of records in place of names, and the names that mean nothing.
+
+    ``arrays``: the array of each record that is meant because the whole array was named.
+    """
 
     filter: JobFilter
     failed: list[Failed]
+    arrays: Mapping[int, int] = {}
 
 
 def names_of(selection: JobSelection | JobFilter) -> list[JobName]:
@@ -133,11 +148,27 @@ def by_record(connection: Connection, chosen: JobFilter, closed: Collection[int]
     targets = targets_of(connection, named.names, closed)
     ids = [target.job for target in targets.found if target.task is None]
     whole = msgspec.structs.replace(chosen, id=None, ids=[*ids, *map(written_range, named.ranges)])
+    arrays = {target.job: target.array for target in targets.found if target.array is not None}
     if chosen.after is not None:  # the page before has reported them
-        return ByRecord(whole, [])
+        return ByRecord(whole, [], arrays)
     missing = unknown(connection, by_kind(named.names)[0], chosen.users)
     empty = [nothing_in(connection, one, chosen.users) for one in named.ranges]
-    return ByRecord(whole, [*targets.failed, *missing, *(failure for failure in empty if failure is not None)])
+    failed = [*targets.failed, *missing, *(failure for failure in empty if failure is not None)]
+    return ByRecord(whole, failed, arrays)
+
+
+def with_room(targets: Sequence[Target], full: Mapping[int, AboveLimit]) -> Targets:
+    """The targets without those tasks whose arrays are at a limit; these as failed."""
+    gone = [one for one in targets if one.task is not None and one.job in full]
+    failed = [
+        Failed(
+            id=one.name,
+            code=full[one.job].code,
+            message=f"{full[one.job].message}; a task that is named alone counts as a job, so name the whole array",
+        )
+        for one in gone
+    ]
+    return Targets([one for one in targets if one not in set(gone)], failed)
 
 
 class Total:
@@ -157,6 +188,17 @@ class Total:
         self._names += map(str, reply.done) if reply.names is None else reply.names
         self._jobs += len(reply.done) if reply.jobs is None else reply.jobs
         self._warning = self._warning or reply.warning
+
+    def fail_for_nothing(self, targets: Iterable[Target], verb: str) -> None:
+        """Add a failure for each array that was named as a whole, and to none of whose tasks the action applied."""
+        array_of = {one.job: one.array for one in targets if one.array is not None}
+        touched = {array_of.get(job) for job in self.done}
+        failed = {str(one.id).partition("_")[0] for one in self.failed}
+        code, message = FOR_NOTHING[verb]
+        for array in sorted(set(array_of.values()) - touched):
+            if str(array) in failed:
+                continue
+            self.failed.append(Failed(id=array, code=code, message=message.format(array)))
 
     def fitting_reply(self, last: int | None) -> SelectionReply:
         """A reply that fits into a message: the first jobs, and the number of all if there are more."""

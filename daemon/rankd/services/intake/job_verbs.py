@@ -35,7 +35,9 @@ from rankd.services.intake.job_selection import (
     is_single,
     names_of,
     read_selection,
+    selected_by,
     still_selected,
+    with_room,
 )
 from rankd.services.intake.node_watch import NodeWatch
 from rankd.services.intake.rests import Rests
@@ -45,11 +47,13 @@ from rankd.store.engine.database import Database
 from rankd.store.engine.group_commit import MAX_GROUP, GroupCommit
 from rankd.store.record.catalog import Catalog
 from rankd.store.record.descendant import descendants_of
-from rankd.store.record.job_action import act, closed_jobs, select_ids, split_targets
+from rankd.store.record.job_action import act, closed_jobs, split_targets
 from rankd.store.record.job_name import (
     Owner,
     Target,
     Targets,
+    each_once,
+    named_again,
     owners_of,
     records,
     targets_of,
@@ -167,7 +171,7 @@ class JobVerbs:
                         judgement,
                         task,
                         present,
-                        lambda jobs: still_selected(connection, list(map(Target, jobs)), chosen),
+                        lambda jobs: still_selected(connection, named_again(targets, jobs), chosen),
                     ),
                     present,
                     self._admitting.catalog,
@@ -255,7 +259,8 @@ class JobVerbs:
             closed = closed_jobs(connection, records(targets), by.asker, by.action)
             return descendants_of(connection, [one for one in targets if one.job not in closed], user)
 
-        named = [one._replace(of_whole=True) for one in targets]  # if it has ended, the others are meant
+        # if one has ended, the others are meant
+        named = [one._replace(of_whole=True, array=None) for one in targets]
         return list(dict.fromkeys([*named, *await self._database.read_in_thread(found)]))
 
     async def _in_parts(self, selection: JobSelection, chosen: JobFilter | None, by: By, do: Part) -> SelectionReply:
@@ -278,6 +283,8 @@ class JobVerbs:
             total.take(reply)
             if start + AT_ONCE < len(targets):
                 await self._rests.rest(by.asker.user, loop.time() - began)
+        if last is None and (chosen is None or chosen.after is None):  # an array may have more on another page
+            total.fail_for_nothing(targets, by.action)
         if is_single(selection) and total.failed:
             first = total.failed[0]
             raise Refused(first.code, first.message, "id", STATUS.get(first.code, 400))
@@ -291,16 +298,15 @@ class JobVerbs:
             names = names_of(selection)
             return targets_of(connection, names, closed_to(connection, names, by), users)
 
-        def filtered(connection: Connection, chosen: JobFilter) -> tuple[list[int], list[Failed]]:
+        def filtered(connection: Connection, chosen: JobFilter) -> tuple[list[Target], list[Failed]]:
             found = by_record(connection, chosen, closed_to(connection, names_of(chosen), by))
-            return select_ids(connection, found.filter), found.failed
+            return selected_by(connection, found), found.failed
 
         targets, last = await self._database.read_in_thread(meant), None
         if chosen is not None:
             found, failed = await self._database.read_in_thread(lambda c: filtered(c, chosen))
-            last = found[-1] if found and len(found) >= chosen.limit else None
-            every = list(dict.fromkeys([*targets.found, *map(Target, found)]))
-            targets = Targets(every, [*targets.failed, *failed])
+            last = found[-1].job if found and len(found) >= chosen.limit else None
+            targets = Targets(each_once([*targets.found, *found]), [*targets.failed, *failed])
         return targets, last
 
     @asynccontextmanager
@@ -320,7 +326,7 @@ class JobVerbs:
         counted = [owner for array, owner in owners.items() if array not in full]
         is_stored = True  # also if the block is cancelled: then they may be
         try:
-            yield _with_room(targets, full)
+            yield with_room(targets, full)
         except RankdError:
             is_stored = False
             raise
@@ -347,20 +353,6 @@ class JobVerbs:
 def _may_split(asker: Submitter, owner: Owner) -> bool:
     """Whether the asker may change jobs of this owner. Others are refused later, and must not count."""
     return asker.privileged or asker.user == owner.user or (asker.queues is not None and asker.queues.is_any())
-
-
-def _with_room(targets: Sequence[Target], full: Mapping[int, AboveLimit]) -> Targets:
-    """The targets without those tasks whose arrays are at a limit; these as failed."""
-    gone = [one for one in targets if one.task is not None and one.job in full]
-    failed = [
-        Failed(
-            id=one.name,
-            code=full[one.job].code,
-            message=f"{full[one.job].message}; a task that is named alone counts as a job, so name the whole array",
-        )
-        for one in gone
-    ]
-    return Targets([one for one in targets if one not in set(gone)], failed)
 
 
 def _and_failed(reply: SelectionReply, failed: list[Failed]) -> SelectionReply:

@@ -8,20 +8,24 @@ SQL is text: the command line uses this module without importing SQLAlchemy (0.6
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from rankd.core.model.array import parse_name
-from rankd.core.model.id_range import apart
-from rankd.core.model.index_set import EMPTY, IndexSet, common, read, union
 from rankd.store.engine.reading import fetch
-from rankd.store.engine.word import IN_NUMBERS, IN_TEXTS, text_at
-from rankd.store.look.job_filter import as_json, count_jobs, job_ids
-from rankd.store.look.task_row import cancellation, folded, who_cancelled
+from rankd.store.engine.word import IN_NUMBERS, text_at
+from rankd.store.look.job_filter import count_jobs, job_ids
+from rankd.store.look.task_row import (
+    Chosen,
+    named_tasks,
+    sets_of,
+    who_cancelled,
+    with_cancelled_tasks,
+    without_records,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Sequence
 
     from rankd.store.engine.reading import Reader, Row
     from rankd.wire.message import AccountingFilter
@@ -30,17 +34,10 @@ _COLUMNS = """
     id, name, "user", account, queue, partition, qos, state, nodes, cores, resources, time_limit_s, requeues,
     submitted_at, eligible_at, started_at, ended_at, exit_status, signal, nodelist, max_rss_bytes, cpu_s,
     measured, message, reason, comment, "array", array_limit, array_job, array_task"""
-_ARRAYS = f"""
-SELECT a.job_id, j."array" AS pending, a.cancelled FROM arrays a JOIN jobs j ON j.id = a.job_id
-WHERE a.job_id {IN_NUMBERS}"""
 _GPU_USES = f"""
 SELECT job, avg(mean_utilisation) AS gpu_utilisation, max(peak_memory) AS gpu_memory
 FROM job_device WHERE job {IN_NUMBERS} GROUP BY job, allocation ORDER BY allocation"""
 _NOT_USED = {"gpu_utilisation": None, "gpu_memory": None}
-_STATES = f"(state {IN_TEXTS} OR id IN (SELECT job_id FROM arrays WHERE cancelled IS NOT NULL))"
-"""Arrays in any state, if tasks of them were cancelled without records."""
-
-
 _MODELS = f"""
     SELECT j.id AS job, d.model, count(*) AS number
     FROM jobs j JOIN allocation_devices d ON d.allocation_id = j.allocation_id
@@ -54,14 +51,6 @@ _DETAILS = f"""
     FROM jobs j LEFT JOIN array_requests t ON t.id = j.request_id LEFT JOIN job_events e ON e.id = j.revision
     WHERE j.id {IN_NUMBERS}"""
 """The event of the end is the last one of an ended job. It may have been deleted; then the parts know the cause."""
-
-
-class _Wanted(NamedTuple):
-    """Which jobs: a filter, and further conditions with the values of their parameters."""
-
-    filter: AccountingFilter
-    terms: Sequence[str]
-    values: Sequence[object]
 
 
 def accounting(connection: Reader, wanted: AccountingFilter) -> list[Row]:
@@ -83,7 +72,7 @@ def count_accounted(connection: Reader, wanted: AccountingFilter) -> int:
     return count_jobs(connection, *_conditions(wanted))
 
 
-def _conditions(wanted: AccountingFilter) -> _Wanted:
+def _conditions(wanted: AccountingFilter) -> Chosen[AccountingFilter]:
     terms, values = list[str](), list[object]()
     if wanted.since is not None:
         terms.append("(ended_at IS NULL OR ended_at >= ?)")
@@ -91,11 +80,8 @@ def _conditions(wanted: AccountingFilter) -> _Wanted:
     if wanted.until is not None:
         terms.append("submitted_at <= ?")
         values.append(wanted.until)
-    if wanted.states is not None and "cancelled" in wanted.states:
-        terms.append(_STATES)
-        values.append(as_json(wanted.states))
-        wanted = msgspec.structs.replace(wanted, states=None)
-    return _Wanted(wanted, terms, values)
+    found = with_cancelled_tasks(wanted)
+    return Chosen(found.filter, [*terms, *found.terms], [*values, *found.values])
 
 
 def accounting_of(connection: Reader, ids: Sequence[int], wanted: AccountingFilter) -> list[Row]:
@@ -111,9 +97,9 @@ def accounting_of(connection: Reader, ids: Sequence[int], wanted: AccountingFilt
     uses = {row.pop("job"): row for row in fetch(connection, _GPU_USES, [json.dumps(ids)])}  # those of the last run
     details = {row.pop("id"): row for row in fetch(connection, _DETAILS, [json.dumps(ids)])}
     by = who_cancelled(connection, [row["id"] for row in rows if row["state"] == "cancelled"])
-    arrays = {row["job_id"]: row for row in fetch(connection, _ARRAYS, [json.dumps(ids)])}
+    arrays = sets_of(connection, ids)
     models = _models_of(connection, ids)
-    named = _named_tasks(wanted)
+    named = named_tasks(wanted)
     found: list[Row] = []
     for row in rows:
         row.update(details[row["id"]])
@@ -124,7 +110,7 @@ def accounting_of(connection: Reader, ids: Sequence[int], wanted: AccountingFilt
         if row["id"] not in named:
             found.append(row)
         if sets is not None:
-            found += _without_records(connection, row, sets, named.get(row["id"]))
+            found += without_records(connection, row, sets, named.get(row["id"]))
     return [row for row in found if _is_wanted(row, wanted)]
 
 
@@ -136,31 +122,7 @@ def _models_of(connection: Reader, ids: Sequence[int]) -> dict[int, dict[str, in
     return given
 
 
-def _without_records(connection: Reader, row: Row, sets: Row, named: IndexSet | None) -> Iterator[Row]:
-    """The rows of tasks of this array: those that are pending, if they are named, and those that were cancelled."""
-    pending = EMPTY if named is None else common(read(sets["pending"]), named)
-    if pending:
-        yield folded(row, pending, None)
-    gone = read(sets["cancelled"])
-    gone = gone if named is None else common(gone, named)
-    if gone:
-        one = gone[0][0] if named is not None else None
-        yield folded(row, gone, cancellation(connection, row["id"], one))
-
-
 def _is_wanted(row: Row, wanted: AccountingFilter) -> bool:
     """Whether the state and the end of a row are among the wanted ones: an array may be there for its tasks' sake."""
     in_time = wanted.since is None or row["ended_at"] is None or row["ended_at"] >= wanted.since
     return in_time and (wanted.states is None or row["state"] in wanted.states)
-
-
-def _named_tasks(wanted: AccountingFilter) -> Mapping[int, IndexSet]:
-    """The named tasks of each array that is not named as a whole."""
-    given = apart(([] if wanted.id is None else [wanted.id]) + list(wanted.ids or ()))
-    names = [parse_name(name) for name in given.names]
-    whole = {name.job for name in names if not name.indices}
-    found: dict[int, list[IndexSet]] = {}
-    for name in names:
-        if name.indices and name.job not in whole and not any(name.job in ids for ids in given.ranges):
-            found.setdefault(name.job, []).append(name.indices)
-    return {job: union(*sets) for job, sets in found.items()}

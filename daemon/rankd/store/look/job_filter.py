@@ -120,7 +120,7 @@ def _chosen(wanted: JobFilter) -> str:
     return f"(SELECT {', '.join(columns)} FROM jobs j{' '.join(joins)}) chosen"
 
 
-def _where(wanted: JobFilter, terms: Sequence[str], values: Sequence[object]) -> tuple[str, list[object]]:
+def where_of(wanted: JobFilter, terms: Sequence[str], values: Sequence[object]) -> tuple[str, list[object]]:
     """The WHERE clause of the filter and the further terms, and its parameters."""
     where, parameters = conditions(wanted)
     every = [*([where.removeprefix(" WHERE ")] if where else []), *terms]
@@ -134,7 +134,7 @@ def job_ids(
 
     ``terms`` are further conditions on the columns of :func:`_chosen`, with ``values`` for their parameters.
     """
-    where, parameters = _where(by_record(connection, wanted), terms, values)
+    where, parameters = where_of(by_record(connection, wanted), terms, values)
     order = "id" if wanted.after is not None else "id DESC"
     sql = f"SELECT id FROM {_chosen(wanted)}{where} ORDER BY {order} LIMIT ?"
     return [row["id"] for row in fetch(connection, sql, [*parameters, wanted.limit])]
@@ -143,5 +143,5 @@ def job_ids(
 def count_jobs(connection: Reader, wanted: JobFilter, terms: Sequence[str] = (), values: Sequence[object] = ()) -> int:
     """The number of jobs that match the filter. The filter's limit and the start of its page are ignored."""
     whole = msgspec.structs.replace(wanted, after=None, **({"before": None} if isinstance(wanted, JobList) else {}))
-    where, parameters = _where(by_record(connection, whole), terms, values)
+    where, parameters = where_of(by_record(connection, whole), terms, values)
     return int(fetch(connection, f"SELECT count(*) AS n FROM {_chosen(wanted)}{where}", parameters)[0]["n"])

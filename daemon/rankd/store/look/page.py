@@ -15,8 +15,8 @@ from rankd.store.engine.reading import Reader, Row, fetch
 from rankd.store.look.accounting import accounting_ids, accounting_of, count_accounted
 from rankd.store.look.device_list import devices
 from rankd.store.look.event_list import events_behind
-from rankd.store.look.job_filter import ALL, count_jobs, job_ids
-from rankd.store.look.job_list import jobs_of
+from rankd.store.look.job_filter import ALL, job_ids
+from rankd.store.look.job_list import count_listed, jobs_of, listed_ids
 from rankd.store.look.job_name import record_of
 from rankd.store.look.letter_list import letters, losses
 from rankd.store.look.node_list import nodes
@@ -96,7 +96,7 @@ def _size(limit: int) -> int:
 def job_page(connection: Reader, wanted: JobList) -> Page:
     """Jobs, newest first; with ``after``, the jobs after that id, oldest first."""
     ids, more = _ids(connection, wanted)
-    return _of_jobs(wanted, jobs_of(connection, ids), more, _total(connection, wanted))
+    return _of_jobs(wanted, jobs_of(connection, ids, wanted), more, _total(connection, wanted))
 
 
 def accounting_page(connection: Reader, wanted: AccountingFilter) -> Page:
@@ -113,7 +113,7 @@ def accounting_page(connection: Reader, wanted: AccountingFilter) -> Page:
 
 def _ids(connection: Reader, wanted: JobList) -> tuple[list[int], bool]:
     size = _size(wanted.limit)
-    ids = job_ids(connection, msgspec.structs.replace(wanted, limit=size + 1))
+    ids = listed_ids(connection, msgspec.structs.replace(wanted, limit=size + 1))
     return ids[:size], len(ids) > size
 
 
@@ -125,7 +125,7 @@ def _of_jobs(wanted: JobList, rows: list[Row], more: bool, besides: Cursor) -> P
 
 def _total(connection: Reader, wanted: JobList) -> Mapping[str, object]:
     """The number of jobs on all pages, if the request asks for it."""
-    return {"total": count_jobs(connection, wanted)} if wanted.count else {}
+    return {"total": count_listed(connection, wanted)} if wanted.count else {}
 
 
 def priority_page(connection: Reader, wanted: PriorityList) -> Page:

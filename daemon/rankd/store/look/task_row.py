@@ -6,14 +6,21 @@ SQL is text: the command line uses this module without importing SQLAlchemy (0.6
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
-from rankd.core.model.index_set import IndexSet, contains, count, each, read, written
+import msgspec
+
+from rankd.core.model.array import parse_name
+from rankd.core.model.id_range import apart
+from rankd.core.model.index_set import EMPTY, IndexSet, common, contains, count, each, read, union, written
 from rankd.store.engine.reading import Reader, Row, fetch
-from rankd.store.engine.word import IN_NUMBERS, value_at
+from rankd.store.engine.word import IN_NUMBERS, IN_TEXTS, value_at
+from rankd.wire.job_selection import JobFilter
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+Filter = TypeVar("Filter", bound=JobFilter)
 
 MOST_EVENTS = 10_000
 """The most events of an array that are searched for the cancellation of a task, the newest ones."""
@@ -27,6 +34,12 @@ _WHO = f"""
 SELECT j.id, e.actor FROM jobs j JOIN job_events e ON e.id = j.revision
 WHERE j.state = 'cancelled' AND e.actor <> 'rankd' AND j.id {IN_NUMBERS}"""
 """By ``rankd`` an array ends whose tasks were all cancelled, one by one."""
+
+_ARRAYS = f"""
+SELECT a.job_id, j."array" AS pending, a.cancelled FROM arrays a JOIN jobs j ON j.id = a.job_id
+WHERE a.job_id {IN_NUMBERS}"""
+_STATES = f"(state {IN_TEXTS} OR id IN (SELECT job_id FROM arrays WHERE cancelled IS NOT NULL))"
+"""Arrays in any state, if tasks of them were cancelled without records."""
 
 _OF_THE_WHOLE = ("started_at", "ended_at", "exit_status", "signal")
 """Columns of an array's record that say nothing about its tasks that never ran."""
@@ -72,3 +85,53 @@ def folded(row: Row, tasks: IndexSet, cancelled: Cancellation | None) -> Row:
     name = {"array": None if is_one else written(tasks), "array_task": next(each(tasks)) if is_one else None}
     end = {"cause": None if cancelled is None else cancelled.cause, "message": None}
     return row | as_task(row, cancelled) | name | end | {"array_job": row["id"]}
+
+
+class Chosen(NamedTuple, Generic[Filter]):
+    """Which jobs: a filter, and further conditions with the values of their parameters."""
+
+    filter: Filter
+    terms: Sequence[str]
+    values: Sequence[object]
+
+
+def with_cancelled_tasks(wanted: Filter) -> Chosen[Filter]:
+    """The filter; if it wants cancelled jobs, also arrays in any state of which tasks were cancelled without records.
+
+    See :func:`without_records` for the rows of these tasks.
+    """
+    if wanted.states is None or "cancelled" not in wanted.states:
+        return Chosen(wanted, (), ())
+    values = (msgspec.json.encode(wanted.states).decode(),)
+    return Chosen(msgspec.structs.replace(wanted, states=None), (_STATES,), values)
+
+
+def sets_of(connection: Reader, ids: Sequence[int]) -> Mapping[int, Row]:
+    """Of those of these jobs that are arrays, by id: the indices that are ``pending`` and ``cancelled`` in them."""
+    return {row["job_id"]: row for row in fetch(connection, _ARRAYS, [json.dumps(ids)])}
+
+
+def without_records(connection: Reader, row: Row, sets: Row, named: IndexSet | None) -> list[Row]:
+    """The rows of tasks of this array: those that are pending, if they are named, and those that were cancelled."""
+    rows = []
+    pending = EMPTY if named is None else common(read(sets["pending"]), named)
+    if pending:
+        rows.append(folded(row, pending, None))
+    gone = read(sets["cancelled"])
+    gone = gone if named is None else common(gone, named)
+    if gone:
+        one = gone[0][0] if named is not None else None
+        rows.append(folded(row, gone, cancellation(connection, row["id"], one)))
+    return rows
+
+
+def named_tasks(wanted: JobFilter) -> Mapping[int, IndexSet]:
+    """The named tasks of each array that is not named as a whole."""
+    given = apart(([] if wanted.id is None else [wanted.id]) + list(wanted.ids or ()))
+    names = [parse_name(name) for name in given.names]
+    whole = {name.job for name in names if not name.indices}
+    found: dict[int, list[IndexSet]] = {}
+    for name in names:
+        if name.indices and name.job not in whole and not any(name.job in ids for ids in given.ranges):
+            found.setdefault(name.job, []).append(name.indices)
+    return {job: union(*sets) for job, sets in found.items()}

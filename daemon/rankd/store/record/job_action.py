@@ -19,7 +19,7 @@ from rankd.core.errors import Refused
 from rankd.core.model.array import shown_list, shown_name
 from rankd.core.model.id_range import apart, bounds
 from rankd.core.model.index_set import count, read
-from rankd.core.model.job import Event
+from rankd.core.model.job import Event, State
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.listed import values_of
 from rankd.store.engine.word import NUMBERS, TEXTS
@@ -28,7 +28,7 @@ from rankd.store.record.job import apply_changes, read_states
 from rankd.store.record.job_name import Target, as_targets, records, records_of, without_records
 from rankd.store.record.job_range import IN_RANGES
 from rankd.store.schema.job_table import IS_ACTIVE
-from rankd.store.schema.table import allocations, associations, jobs, qos, queues
+from rankd.store.schema.table import allocations, arrays, associations, jobs, qos, queues
 from rankd.wire.job_selection import id_or_name
 from rankd.wire.message import Failed, JobFilter, SelectionReply
 
@@ -39,7 +39,7 @@ _ACTIVE_IDS = (
     .join_from(jobs, associations, associations.c.id == jobs.c.association_id)
     .join(queues, queues.c.id == jobs.c.queue_id)
     .join(qos, qos.c.id == jobs.c.qos_id)
-    .where(IS_ACTIVE)
+    .where(IS_ACTIVE, or_(jobs.c.state != State.RUNNING.value, jobs.c.id.not_in(select(arrays.c.job_id))))
     .order_by(jobs.c.id)
 )
 _COLUMNS: dict[str, ColumnElement[Any]] = {
@@ -76,6 +76,8 @@ _TO_END = (
 
 def select_ids(connection: Connection, chosen: JobFilter) -> list[int]:
     """Ids of jobs that have not ended and match the filter, ascending. Queue names ignore case.
+
+    The record of an array of which no task is pending is left out: its tasks have records of their own.
 
     The ids of the filter are records, and ranges.
     """
@@ -124,7 +126,8 @@ def act(
             decision = decide(target.job, state, asker, now)
         except Refused as error:
             if not (target.of_whole and error.code in PASSED_OVER):
-                outcome.failed.append(Failed(id=target.name, code=error.code, message=error.message))
+                name = _name_of(target, states)
+                outcome.failed.append(Failed(id=name, code=error.code, message=error.message))
             continue
         if target.task is None or dry_run:
             outcome.take(target.job, decision, asker, state)
@@ -152,6 +155,12 @@ def _state_of(target: Target, states: Mapping[int, JobState]) -> JobState | None
     if state is None or target.task is None:
         return state
     return msgspec.structs.replace(state, array_job=target.job, array_task=target.task, array=None)
+
+
+def _name_of(target: Target, states: Mapping[int, JobState]) -> int | str:
+    """How people name it: a task by its array and index, not by the id of its record."""
+    state = states.get(target.job)
+    return target.name if state is None or target.task is not None else id_or_name(target.job, state.name(target.job))
 
 
 class _Outcome(NamedTuple):

@@ -52,11 +52,18 @@ class Target(NamedTuple):
     """A record that a request is about; with ``task``, the task of an array that has no record yet.
 
     ``of_whole``: it is meant because its whole array was named. If the action can't apply to it, it is passed over.
+    ``array``: this array. If the action applies to none of its targets, that is a failure. None: it does not matter.
     """
 
     job: int
     task: int | None = None
     of_whole: bool = False
+    array: int | None = None
+
+    @property
+    def is_descendant(self) -> bool:
+        """Whether it is meant because it waits for another one, not by its name or by a filter."""
+        return self.of_whole and self.array is None
 
     @property
     def name(self) -> int | str:
@@ -123,7 +130,23 @@ def targets_of(
         of_name = _tasks(connection, JobName(array, union(*indices)), is_array=array in states)
         found += of_name.found
         failed += of_name.failed
-    return Targets(list(dict.fromkeys(found)), failed)
+    return Targets(each_once(found), failed)
+
+
+def each_once(targets: Iterable[Target]) -> list[Target]:
+    """These targets, each once. One that is also named by itself is not passed over."""
+    found: dict[tuple[int, int | None], Target] = {}
+    for target in targets:
+        if not target.of_whole or (target.job, target.task) not in found:
+            found[target.job, target.task] = target
+    return list(found.values())
+
+
+def named_again(targets: Iterable[Target], jobs: Collection[int]) -> list[Target]:
+    """The targets with these records; a record without one is named by itself."""
+    again = [one for one in targets if one.job in jobs]
+    known = {one.job for one in again}
+    return again + [Target(job) for job in jobs if job not in known]
 
 
 def _whole(connection: Connection, job: int, states: Mapping[int, State]) -> list[Target]:
@@ -131,9 +154,9 @@ def _whole(connection: Connection, job: int, states: Mapping[int, State]) -> lis
     state = states.get(job)
     if state is None or state not in (State.PENDING, State.RUNNING):
         return [Target(job)]
-    rest = [Target(job, of_whole=True)] if state is State.PENDING else []
+    rest = [job] if state is State.PENDING else []
     tasks = connection.execute(_OPEN_TASKS, {"array": job}).scalars()
-    return rest + [Target(task, of_whole=True) for task in tasks]
+    return [Target(record, of_whole=True, array=job) for record in [*rest, *tasks]]
 
 
 def _tasks(connection: Connection, name: JobName, *, is_array: bool) -> Targets:

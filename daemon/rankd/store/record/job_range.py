@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlalchemy import ColumnElement, bindparam, select
+from sqlalchemy import ColumnElement, bindparam, func, or_, select
 
 from rankd.core.errors import Refused
 from rankd.core.model.id_range import bounds, written_range
@@ -47,6 +47,9 @@ _IN_RANGE = select(jobs.c.id).where(
     jobs.c.array_job.is_(None), jobs.c.id.between(bindparam("first"), bindparam("last"))
 )
 _THESE = select(jobs.c.id).where(jobs.c.id.in_(values_of("ids")))
+_OF_ARRAYS = select(jobs.c.id, func.coalesce(jobs.c.array_job, jobs.c.id)).where(
+    jobs.c.id.in_(values_of("ids")), or_(jobs.c.array_job.is_not(None), jobs.c.array.is_not(None))
+)
 _OF_USERS = jobs.c.user.in_(values_of("users", TEXTS))
 
 
@@ -94,6 +97,11 @@ def unknown(connection: Connection, ids: Sequence[int], users: Sequence[str] | N
     return [
         Failed(id=job, code="unknown_job", message=f"there is no job {job}{own}") for job in ids if job not in found
     ]
+
+
+def arrays_among(connection: Connection, ids: Sequence[int]) -> dict[int, int]:
+    """The array of each of these records that is the rest of one, or a task of one."""
+    return dict(tuple(row) for row in connection.execute(_OF_ARRAYS, {"ids": ids}))
 
 
 def _values(ids: range, users: Sequence[str] | None) -> dict[str, object]:

@@ -38,6 +38,7 @@ from rankd.store.record.job import apply_changes
 from rankd.store.record.job_name import Target, as_targets, records
 from rankd.store.record.update_column import Ids, columns_of
 from rankd.store.schema.table import array_requests, arrays, associations, jobs, qos, queues
+from rankd.wire.job_selection import id_or_name
 from rankd.wire.message import Failed, SelectionReply
 
 _REQUEST = msgspec.json.Decoder(JobRequest)
@@ -104,7 +105,9 @@ def judge(connection: Connection, wanted: Iterable[Target | int], task: Task) ->
             verdicts.append(decide_update(target.job, _of_target(target, stored), given, task, awaited))
         except Refused as error:
             if not (target.of_whole and error.code in PASSED_OVER):
-                failed.append(Failed(id=target.name, code=error.code, message=error.message))
+                one = _of_target(target, stored)
+                name = target.name if one is None else id_or_name(target.job, one.name(target.job))
+                failed.append(Failed(id=name, code=error.code, message=error.message))
     return Judgement(verdicts, failed)
 
 

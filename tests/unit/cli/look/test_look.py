@@ -464,7 +464,7 @@ def test_an_ended_array_and_its_tasks_are_one_piece_of_work_each():
     for array in (array_row(), array_row(state="running")):
         assert queue.counted_once([array, *tasks, single]) == [*tasks, single]
         assert acct._counted_once([array, *tasks, single], []) == [*tasks, single]
-        assert acct._counted_once([array, *tasks], ["17-17", 18]) == tasks, "a range names no single array"
+        assert acct._counted_once([array, *tasks], ["18-19", 18]) == tasks
     pending, cancelled = array_row(array="3-9", state="pending"), array_row(state="cancelled")
     for counted in (queue.counted_once, lambda rows: acct._counted_once(rows, [])):
         assert counted([pending, *tasks]) == [pending, *tasks], "its pending tasks are work, too"
@@ -475,6 +475,7 @@ def test_an_ended_array_and_its_tasks_are_one_piece_of_work_each():
 def test_a_named_array_has_the_total_of_its_tasks():
     total, *tasks = acct._counted_once([array_row(), task_row(18, 1, "failed"), task_row(19, 2, "completed")], [17])
     assert (total["id"], total["cpu_s"], total["max_rss_bytes"], total["tasks"]) == (17, 3.0, 2048, tasks)
+    assert acct._counted_once([array_row(), *tasks], ["12-17"])[0]["cpu_s"] == 3.0, "or by a range"
 
 
 @pytest.mark.parametrize(
