@@ -20,7 +20,9 @@ RANKD = [str(Path(sys.executable).with_name("rankd"))]
 
 
 class Machine:
-    """One ``rankd up`` in a directory of its own."""
+    """One ``rankd up`` in a directory of its own. ``words``: how a command begins."""
+
+    words: Sequence[str] = RANKD
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -28,7 +30,7 @@ class Machine:
 
     def start(self, *options: str, rights: Sequence[str] = ("--run-as", "agent")) -> str:
         """Returns what it says until it is up. ``rights``: by default, jobs of all users run here."""
-        command = [*RANKD, "up", "--dir", str(self.directory), *options, *rights]
+        command = [*self.words, "up", "--dir", str(self.directory), *options, *rights]
         self._process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=self.directory.parent
         )
@@ -97,7 +99,7 @@ class Machine:
         if (credentials := self.directory / "auth" / "admin.creds").exists():
             place["RANKD_CREDS"] = str(credentials)  # for commands that name the broker
         done = subprocess.run(
-            [*RANKD, *words],
+            [*self.words, *words],
             capture_output=True,
             check=False,
             text=True,

@@ -196,6 +196,8 @@ def _place_of(chosen: Chosen) -> Place:
             raise Refused("usage", message, "db")
         up = {}
     if server is None:
+        server = up["db"] if is_postgres(up.get("db")) and not named.nats and database is None else None
+    if server is None:
         database = database or _database_of(directory, up)
     return Place(
         directory=directory,

@@ -27,6 +27,7 @@ from rankd.cli.run.up_rights import (
 from rankd.cli.services.service_option import pairs
 from rankd.client.asker import login_name
 from rankd.core.errors import Refused
+from rankd.core.model.server_url import is_postgres
 from rankd.core.printable import printable
 
 if TYPE_CHECKING:
@@ -60,6 +61,12 @@ def add_parser(subparsers: Subparsers) -> None:
         "--no-notifier",
         action="store_true",
         help="send no notifications; `rankd notifier` runs elsewhere, such as in a unit of its own",
+    )
+    parser.add_argument(
+        "--db",
+        metavar="KIND",
+        help="where the records are kept: sqlite (the default), postgresql (a server run in the directory),"
+        " or postgresql://USER@HOST/NAME, a server that runs already (default: $RANKD_DB, if it names a server)",
     )
     _add_broker(parser)
     _add_node(parser)
@@ -129,7 +136,9 @@ def _check_addresses(arguments: argparse.Namespace) -> None:
     """
     from rankd.services.up.address import is_loopback
 
-    refuse_empty(arguments, "dir", "nats", "listen")
+    refuse_empty(arguments, "dir", "nats", "listen", "db")
+    if arguments.db is None and is_postgres(os.environ.get("RANKD_DB")):
+        arguments.db = os.environ["RANKD_DB"]
     if arguments.nats and arguments.listen:
         raise Refused("usage", "--listen is for the embedded broker; leave it out with --nats", "listen")
     if arguments.no_auth and arguments.listen and not is_loopback(arguments.listen):
@@ -193,6 +202,7 @@ def _options(arguments: argparse.Namespace) -> UpOptions:
         labels=arguments.labels,
         devices=tuple(text for text, _ in arguments.device),
         nats=arguments.nats,
+        db=arguments.db,
         listen=arguments.listen or "127.0.0.1",
         port=arguments.port,
         admin=login_name(),
@@ -274,7 +284,7 @@ rankd is up
 Try, in another terminal:
   rankd submit{flag} -- sh -c 'echo hello; sleep 5'
   rankd queue{flag}            rankd prio{flag} -l
-  sqlite3 -readonly {_word(state.db)} 'select * from job_priority'
+  {_sql(state, flag)} 'select * from job_priority'
 
 Ctrl-C stops everything; {"running jobs go on, " if arguments.keep_jobs else ""}queued jobs stay."""  # noqa: S608 - a hint for people; nobody runs it
     )
@@ -282,6 +292,11 @@ Ctrl-C stops everything; {"running jobs go on, " if arguments.keep_jobs else ""}
         _say(f"\n{invitation}")
     if arguments.listen:
         _say("\n".join(_joining(state, flag, arguments.listen, arguments.tls_name)))
+
+
+def _sql(state: Up, flag: str) -> str:
+    """The command to which a query can be given."""
+    return f"rankd db sql{flag}" if is_postgres(state.db) else f"sqlite3 -readonly {_word(state.db)}"
 
 
 def _word(path: Path | str) -> str:

@@ -210,8 +210,9 @@ def _pattern(directory: Path, start: StartJob) -> str:
 
 
 def _own_environment() -> dict[str, str]:
-    """The agent's environment without its credentials for the broker: a job must not act as its node."""
+    """The agent's environment without credentials: a job must not act as its node, or write the records."""
     own = dict(os.environ)
-    if "@" in own.get("RANKD_NATS", ""):
-        del own["RANKD_NATS"]
+    for name in ("RANKD_NATS", "RANKD_DB"):
+        if "@" in own.get(name, ""):
+            del own[name]
     return own

@@ -41,6 +41,7 @@ class Manner(NamedTuple):
     """How a child is run. ``orphaned`` is the signal that it gets when ``up`` dies for any reason.
 
     ``variables`` are added to its environment. ``nursery`` forks it; without one, a new process executes the command.
+    ``stopping`` is the signal that asks it to end.
     """
 
     orphaned: signal.Signals = signal.SIGTERM
@@ -48,6 +49,7 @@ class Manner(NamedTuple):
     stop_patience_s: float = STOP_PATIENCE_S
     variables: Mapping[str, str] = {}
     nursery: Nursery | None = None
+    stopping: signal.Signals = signal.SIGTERM
 
 
 def _die_with_parent(parent: int, number: signal.Signals) -> None:
@@ -178,11 +180,11 @@ class Child:
             await asyncio.to_thread(process.wait)
 
     async def stop(self) -> None:
-        """Send TERM, wait, send KILL; returns when the process has ended."""
+        """Send TERM, or what else it wants, wait, send KILL; returns when the process has ended."""
         self._ending.set()
         if (process := await self._latest()) is None:
             return
-        process.terminate()
+        process.send_signal(self._manner.stopping)
         try:
             await asyncio.to_thread(process.wait, self._manner.stop_patience_s)
         except subprocess.TimeoutExpired:

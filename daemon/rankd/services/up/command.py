@@ -34,6 +34,7 @@ def auth_directory(directory: Path) -> Path:
 class UpOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What to run. ``nats`` None means the embedded broker, on ``port`` (0: a free one) of ``listen``.
 
+    ``db``: ``sqlite``, ``postgresql`` (an embedded server), or a server's URL; None means ``sqlite``.
     ``resources`` None means what this machine allows. ``keep_jobs``: running jobs outlive ``rankd up``. ``admin`` is
     the user who started it. ``has_authentication``: the embedded broker asks for credentials. ``is_shared``: other
     users of this machine may ask, and ``run_as`` says whose rights jobs have (``agent``, ``submitter``).
@@ -52,6 +53,7 @@ class UpOptions(msgspec.Struct, frozen=True, kw_only=True):
     labels: Mapping[str, str] = {}
     devices: tuple[str, ...] = ()
     nats: str | None = None
+    db: str | None = None
     listen: str = "127.0.0.1"
     port: int = 0
     admin: str = "root"
@@ -93,16 +95,11 @@ def files_to_connect(options: UpOptions) -> TlsFiles:
     return TlsFiles(ca if options.is_encrypted and ca.is_file() else None)
 
 
-def service_commands(options: UpOptions, url: str, database: Path) -> list[tuple[str, list[str]]]:
+def service_commands(options: UpOptions, url: str, database: Path | str) -> list[tuple[str, list[str]]]:
     """The names and commands of the services in starting order; agents are last."""
     rankd = python_command("rankd")
-    place = [
-        *_broker(options, url, SERVICES_CREDENTIALS),
-        "--db",
-        str(database),
-        "--config",
-        str(options.config.absolute()),
-    ]
+    files = [*database_flag(database), "--config", str(options.config.absolute())]
+    place = [*_broker(options, url, SERVICES_CREDENTIALS), *files]
     commands = [("intake", [*rankd, "intake", *place, *_intakes_rights(options)])]
     commands += [(name, [*rankd, name, *place]) for name in ("prioritizer", "scheduler")]
     if options.has_notifications:
@@ -141,6 +138,11 @@ def broker_flag(url: str) -> list[str]:
     return ["--nats", url] if user_in(url) is None else []
 
 
+def database_flag(database: Path | str) -> list[str]:
+    """The database's option. The URL of a server is in the environment: it may hold a password."""
+    return ["--db", str(database)] if isinstance(database, Path) else []
+
+
 def _broker(options: UpOptions, url: str, credentials: str) -> list[str]:
     """The broker and the credentials for it. The path of a file is no secret."""
     creds = ["--creds", str(auth_directory(options.directory) / credentials)] if options.has_site else []
@@ -166,9 +168,9 @@ def _gateway(options: UpOptions, url: str) -> list[str]:
     return ["gateway", *_broker(options, url, SERVICES_CREDENTIALS), *site, "--owner", options.admin, *share]
 
 
-def _notifier(options: UpOptions, url: str, database: Path) -> list[str]:
+def _notifier(options: UpOptions, url: str, database: Path | str) -> list[str]:
     key = ["--key", str(signing_key(options))]
-    files = ["--db", str(database), "--config", str(options.config.absolute())]
+    files = [*database_flag(database), "--config", str(options.config.absolute())]
     return ["notifier", *_broker(options, url, NOTIFIER_CREDENTIALS), *files, *key]
 
 

@@ -21,7 +21,7 @@ LOOK_EVERY_S = 2.0
 class NotificationWatch:
     """Looks at the configuration that the intake has recorded last, again only if it is another one."""
 
-    def __init__(self, database: Path) -> None:
+    def __init__(self, database: Path | str) -> None:
         self._database = database
         self._seen: int | None = None
 

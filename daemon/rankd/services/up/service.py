@@ -15,7 +15,7 @@ import signal
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack, closing
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import msgspec
@@ -30,7 +30,7 @@ from rankd.core.errors import Unavailable, usable
 from rankd.core.model.setting import Settings
 from rankd.identity.credentials import SERVICES_CREDENTIALS, source_of
 from rankd.services.keeper.orphan import end_kept
-from rankd.services.runtime.life import end_tasks
+from rankd.services.runtime.life import end_tasks, unless
 from rankd.services.runtime.log_file import keep_small
 from rankd.services.up.address import free_port, url_of
 from rankd.services.up.broker import find_server, keep_streams, write_configuration
@@ -49,13 +49,10 @@ from rankd.services.up.interface import Tell, Told, Up
 from rankd.services.up.notification_watch import NotificationWatch
 from rankd.services.up.nursery import Nursery
 from rankd.services.up.private_directory import check_text, make_private
+from rankd.services.up.records import SQLITE, Records, check_kind
 from rankd.services.up.space import check_space, stream_bytes
 from rankd.services.up.trust import establish
 from rankd.store.engine.lock import acquire_or_fail
-from rankd.store.engine.reading import ReadError, open_for_reading
-from rankd.store.engine.url import open_database
-from rankd.store.look.node_list import count_running
-from rankd.store.schema.migration import upgrade
 from rankd.wire.message import Health
 from rankd.wire.subject import NOTIFIER, encode_name
 
@@ -85,6 +82,7 @@ async def run(options: UpOptions, told: Told, tell: Tell, nursery: Nursery | Non
     """
     settings = load_configuration(options.config).settings
     check_text(options.directory.absolute())
+    options = msgspec.structs.replace(options, db=check_kind(options.directory, options.db))
     if options.local_agent:
         check_node_name(options.agent_name)
     umask = os.umask(PRIVATE)
@@ -110,9 +108,9 @@ class _Machine:
         self._nursery = nursery
         self._directory = options.directory.absolute()
         self._file = self._directory / "up.json"
-        self._db = self._directory / "rankd.db"
         self._logs = self._directory / "log"
         self._logs.mkdir(exist_ok=True)
+        self._records = Records(self._directory, options.db or SQLITE, self._write_file)
         if options.local_agent:
             (self._directory / "agent" / "output").mkdir(parents=True, exist_ok=True)
         self._broker: Child | None = None
@@ -127,7 +125,7 @@ class _Machine:
         """A URL with a password: the services get it in their environment."""
         self._grace_s = grace_s
         self._url = options.nats or self._embedded_broker()
-        commands = service_commands(options, self._url, self._db)
+        commands = service_commands(options, self._url, self._records.database)
         self._services = {name: self._child(name, command) for name, command in commands}
         self._late: Child | None = None
         """The notifier, as long as the configuration allows no notifications."""
@@ -161,6 +159,7 @@ class _Machine:
         if name != "nats" and self._broker is not None:
             variables["RANKD_STREAM_BYTES"] = os.environ.get("RANKD_STREAM_BYTES") or str(stream_bytes(self._directory))
         if not name.startswith("agent"):
+            variables |= {} if name in ("nats", "gateway") else self._records.variables
             return Manner(variables=variables, nursery=nursery)
         patience_s = STOP_PATIENCE_S + self._grace_s
         return Manner(signal.SIGKILL, self._umask, patience_s, variables, nursery)
@@ -169,13 +168,15 @@ class _Machine:
         """Run until ``told.stop`` is set, or until a service fails too often."""
         asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS, "up"))
         self._file.unlink(missing_ok=True)
-        async with open_database(self._db) as database:
-            await upgrade(database)
-        everything = [child for child in (self._broker, *self._services.values()) if child]
+        await self._records.prepare()
+        server, everything = self._records.child, [child for child in (self._broker, *self._services.values()) if child]
         try:
             async with asyncio.TaskGroup() as group:
-                keeping = [group.create_task(child.keep()) for child in everything]
-                logs = [self._log(child.name) for child in (*everything, self._late) if child]
+                keeping = [group.create_task(server.keep())] if server else []
+                await unless(told.stop, self._records.upgrade())
+                if not told.stop.is_set():
+                    keeping += [group.create_task(child.keep()) for child in everything]
+                logs = [self._log(child.name) for child in (*everything, self._late, server) if child]
                 watching = [
                     group.create_task(loop)
                     for loop in (
@@ -196,7 +197,7 @@ class _Machine:
     async def _begin_late(self, begin: Callable[[Child], None]) -> None:
         """Start the notifier once the configuration allows notifications."""
         if self._late is not None:
-            await NotificationWatch(self._db).until_allowed()
+            await NotificationWatch(self._records.database).until_allowed()
             self._services[NOTIFIER] = self._late
             begin(self._late)
 
@@ -211,7 +212,7 @@ class _Machine:
         """Stop on request: jobs are ended, and their ends reported, unless they are to be kept."""
         self._withdraw()
         await self._services["scheduler"].stop()
-        if running := await asyncio.to_thread(self._running):
+        if running := await asyncio.to_thread(self._records.count_running, self._options.agents):
             self._tell.stopping(running, self._grace_s)
         async with asyncio.TaskGroup() as group:
             hurrying = group.create_task(self._hurry(hurry))
@@ -240,6 +241,7 @@ class _Machine:
                 await self._services[name].stop()
         if self._broker is not None:
             await self._broker.stop()
+        await self._records.stop()
 
     def _withdraw(self) -> None:
         self._ready = False
@@ -247,15 +249,6 @@ class _Machine:
 
     def _agents(self) -> list[Child]:
         return [child for name, child in self._services.items() if name.startswith("agent")]
-
-    def _running(self) -> int:
-        """How many jobs run on the nodes of this machine, according to the records; 0 if they can't be read."""
-        try:
-            with closing(open_for_reading(self._db)) as connection:
-                return count_running(connection, self._options.agents)
-        except (Unavailable, ReadError) as error:
-            log.warning("can't count the running jobs: %s", error)
-            return 0
 
     async def _watch(self) -> None:
         """Announce readiness, then note which services have ever been ready."""
@@ -348,6 +341,8 @@ class _Machine:
         children = {name: child.pid for name, child in self._services.items()}
         if self._broker is not None:
             children["nats"] = self._broker.pid
+        if self._records.child is not None:
+            children[self._records.child.name] = self._records.child.pid
         files = [None if path is None else str(path.absolute()) for path in files_to_connect(self._options)]
         return Up(
             nats=without_secret(self._url),
@@ -356,7 +351,7 @@ class _Machine:
             tls_cert=files[1],
             tls_key=files[2],
             login=str(login_socket(self._directory)) if self._options.has_site else None,
-            db=str(self._db),
+            db=self._records.shown,
             pids={name: pid for name, pid in children.items() if pid is not None},
             ready=self._ready,
             config=str(self._options.config.absolute()),

@@ -124,7 +124,11 @@ def open_to_read(url: str) -> psycopg.Connection[Any]:
     """
     try:
         connection = connect(url)
-        connection.execute(BEGIN_READING)
+        try:
+            connection.execute(BEGIN_READING)
+        except BaseException:
+            connection.close()
+            raise
     except psycopg.OperationalError as error:
         message = f"the database {without_password(url)} can't be read: {_line(error)}"
         raise Unavailable("no_database", message) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -19,17 +20,19 @@ def open_database(
     *,
     durable: bool = True,
     clock: Callable[[], float] = time.time,
-    directory: Path = Path(".rankd"),
+    directory: Path | None = None,
 ) -> Database:
     """The database that ``--db`` names: an SQLAlchemy URL or a plain path. Use it with ``async with``.
 
     Commits survive a power failure unless ``durable`` is false; then the last ones may be lost. ``clock`` returns UTC
-    seconds; it dates the signs of life. ``directory``: where other files of rankd are if the database is a server.
+    seconds; it dates the signs of life. ``directory`` has the other files of rankd if the
+    database is a server (default: $RANKD_DIR, then .rankd).
 
     Raises:
         Unavailable: ``unsupported_database``: the URL names another kind of database, or its driver is missing.
     """
     if is_postgres(url):
+        directory = directory or Path(os.environ.get("RANKD_DIR") or ".rankd")
         return _postgres(str(url), durable=durable, clock=clock, directory=directory)
     return SqliteDatabase(sqlite_path(str(url)), durable=durable, clock=clock)
 
@@ -56,3 +59,8 @@ def sqlite_path(url: str) -> Path:
         message = f"'{parsed!r}' is not supported; give sqlite:///FILE or postgresql://USER@HOST/NAME"
         raise Unavailable("unsupported_database", message)
     return Path(parsed.database).absolute()
+
+
+def shown(database: Path | str) -> str:
+    """What ``--db`` names, without a password."""
+    return make_url(str(database)).render_as_string(hide_password=True) if is_postgres(database) else str(database)
