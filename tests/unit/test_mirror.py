@@ -231,6 +231,7 @@ ELSEWHERE = {
     "store/engine/postgres_dialect.py": "tests/contract/test_migration.py",
     "store/engine/postgres_function.py": "tests/contract/test_view.py",
     "store/engine/postgres_site.py": "tests/integration/test_postgres_intake.py",
+    "store/engine/postgres_start.py": "tests/system/test_up_postgres.py",
     "store/engine/role.py": "tests/unit/store/engine/test_sqlite.py",
     "store/engine/sqlite_bulk.py": "tests/unit/store/engine/test_bulk.py",
     "store/engine/sqlite_connection.py": "tests/unit/store/engine/test_sqlite.py",
