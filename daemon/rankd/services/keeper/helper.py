@@ -9,7 +9,8 @@ channel. Or it receives a decimal pid, and answers with the marshalled result of
 helper writes the child's pid as an int64, or minus an errno. The child then reads its
 :class:`~rankd.services.keeper.spawn.Plan` (its length as an int64, then marshalled). If the command has replaced the
 child, the stream just ends; otherwise the child answers with marshalled (stage, errno, path, text). If the keeper
-ends first, the child ends without having done anything.
+ends first, the child ends without having done anything. The child of an interactive job sends the other ends of its
+streams on the channel before. A plan may also tell a child to be a relay (:mod:`rankd.services.keeper.relay`).
 """
 
 from __future__ import annotations
@@ -21,6 +22,11 @@ import socket
 import struct
 import sys
 import warnings  # noqa: F401 - os.execvpe imports it, and a child that has dropped its rights may not read its file
+
+sys.path.append(__file__.rpartition("/rankd/")[0])  # isolated, it finds no packages
+
+from rankd.services.keeper import relay
+from rankd.services.keeper.terminal import open_streams
 
 TYPE_CHECKING = False  # typing makes this process larger, and each of its forks a tenth slower
 if TYPE_CHECKING:
@@ -85,7 +91,11 @@ def _become_job(channel: int, null: int) -> None:
         os.dup2(null, descriptor)
     at = [GROUP]
     try:
-        _carry_out(_read_plan(channel), at)
+        plan = _read_plan(channel)
+        if "relay" in plan:
+            _become_relay(channel, plan)
+        else:
+            _carry_out(plan, at, channel)
     except BaseException as error:  # noqa: BLE001 - the keeper gets every error
         number, path = (error.errno or 0, error.filename) if isinstance(error, OSError) else (0, None)
         text = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
@@ -109,7 +119,15 @@ def _read(channel: int, length: int) -> bytes:
     return b"".join(parts)
 
 
-def _carry_out(plan: dict[str, Any], at: list[str]) -> None:
+def _become_relay(channel: int, plan: dict[str, Any]) -> None:
+    """In the child: carry the streams of an interactive process, with the rights of its user."""
+    _drop_rights(plan["identity"])
+    os.chdir("/")
+    relay.serve(socket.socket(fileno=channel), plan["relay"])
+    os._exit(0)
+
+
+def _carry_out(plan: dict[str, Any], at: list[str], channel: int) -> None:
     for file in plan["joins"]:
         _join(file)
     at[0] = RIGHTS
@@ -122,7 +140,7 @@ def _carry_out(plan: dict[str, Any], at: list[str]) -> None:
             raise
         os.chdir("/")
     at[0] = FILE
-    _redirect(plan)
+    _redirect(plan, channel)
     at[0] = COMMAND
     for number in IGNORED:
         signal.signal(number, signal.SIG_DFL)
@@ -151,12 +169,17 @@ def _drop_rights(identity: tuple[int, int, list[int]] | None) -> None:
     os.umask(USERS_UMASK)
 
 
-def _redirect(plan: dict[str, Any]) -> None:
-    """Open the job's files, with its own rights, as its descriptors 0 to 2."""
+def _redirect(plan: dict[str, Any], channel: int) -> None:
+    """Open the job's files, with its own rights, as its descriptors 0 to 2.
+
+    An interactive process gets pipes or a terminal instead. Their other ends and the files go to the keeper.
+    """
     write = os.O_WRONLY | os.O_CREAT | os.O_APPEND | (0 if plan["append"] else os.O_TRUNC)
     stdin = _open(plan["stdin"] or os.devnull, os.O_RDONLY)
     stdout = _open_output(plan["stdout"], write)
     stderr = stdout if plan["stderr"] == plan["stdout"] else _open_output(plan["stderr"], write)
+    if plan["session"] is not None:
+        stdin, stdout, stderr = open_streams(plan["session"], (stdin, stdout, stderr), channel)
     for number, descriptor in enumerate((stdin, stdout, stderr)):
         os.dup2(descriptor, number)
 

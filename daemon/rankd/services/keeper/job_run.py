@@ -7,19 +7,19 @@ import logging
 import signal
 import time
 from collections.abc import Callable
-from concurrent.futures import Executor
 from typing import NamedTuple, TypeVar
 
 import msgspec
 
 from rankd.core.model.job_environment import exit_of
-from rankd.services.keeper.cgroup import ControlGroups
 from rankd.services.keeper.cgroup_job import GroupError, JobGroup, Used, measured
-from rankd.services.keeper.message import KeepJob
+from rankd.services.keeper.message import KeepJob, StartStep, StepHappened
 from rankd.services.keeper.process import Ended, Process, not_forked
-from rankd.services.keeper.spawn import NOT_EXECUTABLE, Helper, StartFailure
-from rankd.services.keeper.state import AgentState
-from rankd.services.runtime.clock import Clock
+from rankd.services.keeper.relay_process import RelayProcess
+from rankd.services.keeper.spawn import NOT_EXECUTABLE, HelperLost, StartFailure
+from rankd.services.keeper.step_run import StepRun
+from rankd.services.keeper.surroundings import Surroundings
+from rankd.services.runtime.life import is_set
 from rankd.wire.message import Report
 
 log = logging.getLogger("rankd.keeper")
@@ -28,19 +28,10 @@ T = TypeVar("T")
 
 COMPANY_CHECK_S = 0.05
 EMPTY_CHECK_S = 0.005
+MOST_STEPS = 256
+"""Shells and steps of a job that run at once on this node."""
 UNKILLABLE_S = 60.0
 """How long an unkillable process (for example, its file server is dead) delays the end of its job."""
-
-
-class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
-    """What all jobs of a node share. ``tell`` sends a report to the agent."""
-
-    state: AgentState
-    groups: ControlGroups
-    helper: Helper
-    threads: Executor
-    tell: Callable[[Report], None]
-    clock: Clock
 
 
 class Settled(NamedTuple):
@@ -61,6 +52,8 @@ class JobRun:
         self._cause: str | None = None
         self._grace_s = order.grace_s
         self._process: Process | None = None
+        self._relay: RelayProcess | None = None
+        self._steps: dict[str, StepRun] = {}
         self._started_at: float | None = None
         self._forked_s = time.monotonic()
         self._kill: asyncio.TimerHandle | None = None
@@ -88,12 +81,48 @@ class JobRun:
         if self._process:
             self._terminate(self._process)
 
+    def signal(self, number: int, step: str | None = None) -> None:
+        """Send a signal to all of its processes, or to those of a step. Without effect after the end."""
+        if step is not None:
+            if found := self._steps.get(step):
+                found.signal(number)
+        elif self._process:
+            self._process.signal_group(number)
+            self._group.signal_others(number, self._process.pid)
+
+    def start_step(self, order: StartStep) -> None:
+        """Start a process beside the job's. A job that does not run has no steps; a step is started once."""
+        if self._process is None or self._cause is not None or len(self._steps) >= MOST_STEPS:
+            why = "it has too many at once" if len(self._steps) >= MOST_STEPS else "it does not run"
+            message = f"job {self._order.job} takes no step: {why}"
+            end = StepHappened(allocation=self.allocation, step=order.step, kind="ended", message=message)
+            self._around.tell_of_step(end)
+        elif order.step not in self._steps:
+            run = self._steps[order.step] = StepRun(order, self._order.plan, self._group.joins(), self._around)
+            self._around.keep(self._keep_step(run))
+
+    async def _keep_step(self, run: StepRun) -> None:
+        """Run a step to its end. A failure ends only this step."""
+        try:
+            await run.run()
+        except HelperLost:
+            raise
+        except Exception:
+            log.exception("step %s of job %d fails", run.order.step, self._order.job)
+        del self._steps[run.order.step]
+
+    def steps(self) -> list[str]:
+        """Those that run."""
+        return list(self._steps)
+
     def _terminate(self, process: Process) -> None:
         loop = asyncio.get_running_loop()
         self._kill_at = loop.time() + self._grace_s
         self._kill = loop.call_later(self._grace_s, process.signal_group, signal.SIGKILL)
         process.signal_group(signal.SIGTERM)
         self._group.signal_others(signal.SIGTERM, process.pid)
+        for step in self._steps.values():
+            step.signal(signal.SIGTERM)
 
     async def run(self) -> Report:
         """Start the job, report the start, and wait for its end; returns the report of the end.
@@ -111,6 +140,7 @@ class JobRun:
             return await self._attend(started)
         except BaseException:
             await self._in_thread(started.abandon)
+            await self._forget_relay()
             raise
 
     async def give_up(self, error: Exception) -> Report:
@@ -125,6 +155,8 @@ class JobRun:
         with self._around.state.marker(self._order.allocation) as mark:
             try:
                 self._group.make()
+                if session := self._order.plan.session:
+                    self._relay = RelayProcess(self._around.helper, self._around.state.root, session)
                 process = Process(self._around.helper, self._around.clock)
             except GroupError as error:
                 return StartFailure(NOT_EXECUTABLE, str(error))
@@ -137,6 +169,7 @@ class JobRun:
 
     async def _not_started(self, failure: StartFailure) -> Report:
         log.info("job %d can't be started: %s", self._order.job, failure.message)
+        await self._forget_relay()
         await self._empty_group()
         return self._finished(cause="start_failed", exit_status=failure.exit_status, message=failure.message)
 
@@ -153,6 +186,8 @@ class JobRun:
                 await self._in_thread(process.reap)
                 return await self._not_started(failure)
             self._started_at = process.record.started_at
+            if self._relay:
+                self._relay.begin(self._order.plan.identity, process.streams)
             self._around.tell(self._report(kind="started", at=self._started_at))
             await process.exited()
             if self._kill:
@@ -177,13 +212,25 @@ class JobRun:
 
     async def _settle(self, process: Process) -> Report:
         """Handle the leader's end: read its status, kill the rest, remove the group; returns the report of the end."""
+        for step in list(self._steps.values()):
+            step.signal(signal.SIGKILL)
+            await is_set(step.over, UNKILLABLE_S)
         ended, settled = await self._in_thread(lambda: self._reap(process))
         unkillable = 0
         if settled is None:
             unkillable = await self._empty_group()
             settled = await self._in_thread(lambda: self._measure_and_remove(ended))
         self._around.groups.remove_later(settled.left)
+        if self._relay:
+            relay, self._relay = self._relay, None
+            await relay.drained(ended.returncode)
+            self._around.keep(relay.ended())
         return self._ended(ended, settled, unkillable)
+
+    async def _forget_relay(self) -> None:
+        relay, self._relay = self._relay, None
+        if relay:
+            await self._in_thread(relay.forget)
 
     def _reap(self, process: Process) -> tuple[Ended, Settled | None]:
         """Reap the leader. If no other process of the job is left, also measure and remove the group; else None.

@@ -26,7 +26,7 @@ from rankd.services.keeper.connection import (
     silent,
     socket_path,
 )
-from rankd.services.keeper.message import LONGEST_LINE, Ask, Happened, Hello, Ping, line, read_tell
+from rankd.services.keeper.message import LONGEST_LINE, Ask, Happened, Hello, Ping, StepHappened, line, read_tell
 from rankd.services.keeper.pulse import LOOK_EVERY_S, SILENT_S, Pulse, heard, look, unable
 from rankd.services.runtime.log_file import open_log
 from rankd.wire.message import Report
@@ -53,6 +53,8 @@ class KeeperLink:
         self.up = asyncio.Event()
         self._state = state
         self._on_report = on_report
+        self.on_step: Callable[[StepHappened], None] = lambda _step: None
+        """What to do when a shell or step starts or ends."""
         self._on_lost = on_lost
         self._reader: asyncio.StreamReader | None = None
         self._writer: asyncio.StreamWriter | None = None
@@ -139,6 +141,8 @@ class KeeperLink:
                 self._heard()
                 if isinstance(told, Happened):
                     self._on_report(told.report)
+                elif isinstance(told, StepHappened):
+                    self.on_step(told)
 
     def _heard(self) -> None:
         if self.unable:

@@ -5,9 +5,11 @@ They are tagged structs. Unknown fields of newer versions are ignored, since a k
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
-from rankd.services.keeper.proc import Launch
+from rankd.services.keeper.proc import Launch, Session
 from rankd.wire.message import Report
 
 LONGEST_LINE = 16 * 2**20
@@ -32,6 +34,25 @@ class EndJob(msgspec.Struct, frozen=True, kw_only=True, tag="end"):
     grace_s: float
 
 
+class SignalJob(msgspec.Struct, frozen=True, kw_only=True, tag="signal"):
+    """Send a signal to all of the job's processes, or to those of one step."""
+
+    allocation: int
+    number: int
+    step: str | None = None
+
+
+class StartStep(msgspec.Struct, frozen=True, kw_only=True, tag="step"):
+    """Start a process in a running job, as its user and in its control group. ``environment``: added to the job's."""
+
+    allocation: int
+    step: str
+    command: list[str]
+    session: Session
+    environment: dict[str, str] = {}
+    cwd: str | None = None
+
+
 class Ping(msgspec.Struct, frozen=True, kw_only=True, tag="ping"):
     """Asks for a :class:`Pong`. Only for a keeper whose :class:`Hello` has ``pongs``."""
 
@@ -48,6 +69,8 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True, tag="hello"):
     """Whether it answers a :class:`Ping`. Keepers of older versions do not."""
     confines: bool = False
     """Whether it keeps jobs from devices that are not theirs. Keepers of older versions do not."""
+    sessions: bool = False
+    """Whether it knows sessions, steps and signals. Keepers of older versions do not."""
     confinement: str = "jobs are NOT kept from devices of other jobs (their keeper is of an older version)"
 
 
@@ -57,12 +80,23 @@ class Happened(msgspec.Struct, frozen=True, kw_only=True, tag="happened"):
     report: Report
 
 
+class StepHappened(msgspec.Struct, frozen=True, kw_only=True, tag="step"):
+    """A step's start or end. ``message``: why it could not be started."""
+
+    allocation: int
+    step: str
+    kind: Literal["started", "ended"]
+    exit_status: int | None = None
+    signal: int | None = None
+    message: str | None = None
+
+
 class Pong(msgspec.Struct, frozen=True, kw_only=True, tag="pong"):
     """The answer to a :class:`Ping`."""
 
 
-Ask = KeepJob | EndJob | Ping
-Tell = Hello | Happened | Pong
+Ask = KeepJob | EndJob | SignalJob | StartStep | Ping
+Tell = Hello | Happened | StepHappened | Pong
 
 _encoder = msgspec.json.Encoder()
 read_ask = msgspec.json.Decoder(Ask).decode

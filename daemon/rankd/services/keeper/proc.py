@@ -23,11 +23,25 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
     groups: list[int]
 
 
+class Session(msgspec.Struct, frozen=True, kw_only=True):
+    """An interactive process: its streams go through a relay, which serves the agent on the socket ``name``.
+
+    ``pty``: it gets a terminal of this size. ``input``: it has input; without, it reads nothing.
+    """
+
+    name: str
+    pty: bool = False
+    input: bool = True
+    rows: int = 24
+    columns: int = 80
+
+
 class Launch(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that is needed to start a command. Paths are absolute; ``stdin`` None means /dev/null.
 
     ``identity`` None means the agent's own user. ``may_lack_cwd``: if the working directory does not exist, the command
     runs in ``/``, as at a login without a home. ``denied``: devices of this node that the command can't open.
+    ``session``: of an interactive command; then its relay writes the files.
     """
 
     command: list[str]
@@ -41,6 +55,7 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     limits: Limits | None = None
     may_lack_cwd: bool = False
     denied: list[DeviceNumber] = []
+    session: Session | None = None
 
 
 def all_pids() -> list[int]:

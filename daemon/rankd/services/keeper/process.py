@@ -10,6 +10,7 @@ import asyncio
 import os
 import select
 import signal
+import socket
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import NamedTuple
@@ -17,9 +18,11 @@ from typing import NamedTuple
 from rankd.services.keeper.proc import Launch, all_pids, is_of_group, start_time_of
 from rankd.services.keeper.spawn import LONGEST_ANSWER, NOT_EXECUTABLE, Helper, StartFailure, failure_of, plan_of
 from rankd.services.keeper.state import ProcessRecord
+from rankd.services.keeper.terminal import STREAMS
 from rankd.services.runtime.clock import Clock
 
 ABANDON_S = 10.0
+MOST_STREAMS = 8
 
 
 class Ended(NamedTuple):
@@ -42,6 +45,8 @@ class Process:
         """
         self._helper = helper
         self._reaped = False
+        self.streams: list[int] = []
+        """The descriptors of an interactive process's files and streams, once it is executed; see :mod:`.terminal`."""
         self.pid, self._channel = helper.fork()
         try:
             self.descriptor = os.pidfd_open(self.pid)
@@ -61,6 +66,9 @@ class Process:
         """Wait until the command runs or the child has ended; returns why it can't be run, None if it runs."""
         loop = asyncio.get_running_loop()
         answer = b""
+        if launch.session is not None:
+            answer, self.streams = await received(self._channel)
+            answer = answer.removeprefix(STREAMS)
         with suppress(OSError):
             while part := await loop.sock_recv(self._channel, LONGEST_ANSWER):
                 answer += part
@@ -71,7 +79,7 @@ class Process:
         """Wait until the leader has ended."""
         loop = asyncio.get_running_loop()
         ended: asyncio.Future[None] = loop.create_future()
-        loop.add_reader(self.descriptor, _fulfil, ended)
+        loop.add_reader(self.descriptor, fulfil, ended)
         try:
             await ended
         finally:
@@ -115,11 +123,30 @@ class Process:
             self.reap()
 
 
+async def received(channel: socket.socket) -> tuple[bytes, list[int]]:
+    """The next bytes on a channel, and the descriptors that come with them."""
+    loop = asyncio.get_running_loop()
+    readable: asyncio.Future[None] = loop.create_future()
+    loop.add_reader(channel, fulfil, readable)
+    try:
+        await readable
+    finally:
+        loop.remove_reader(channel)
+    try:
+        part, descriptors, _, _ = socket.recv_fds(channel, LONGEST_ANSWER, MOST_STREAMS)
+    except OSError:
+        return b"", []
+    for descriptor in descriptors:
+        os.set_inheritable(descriptor, False)
+    return part, descriptors
+
+
 def not_forked(error: OSError) -> StartFailure:
     """The failure for a job for which no process could be made."""
     return StartFailure(NOT_EXECUTABLE, f"can't start a process on this node: {error.strerror}")
 
 
-def _fulfil(future: asyncio.Future[None]) -> None:
+def fulfil(future: asyncio.Future[None]) -> None:
+    """Give a future its result, once."""
     if not future.done():
         future.set_result(None)

@@ -18,9 +18,11 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Coroutine
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import uvloop
@@ -29,10 +31,24 @@ from rankd.services.keeper.cgroup import ControlGroups
 from rankd.services.keeper.cgroup_device import raise_locked_memory
 from rankd.services.keeper.cgroup_layout import tag_of
 from rankd.services.keeper.connection import uid_of
-from rankd.services.keeper.job_run import JobRun, Surroundings
-from rankd.services.keeper.message import LONGEST_LINE, EndJob, Happened, Hello, Ping, Pong, Tell, line, read_ask
+from rankd.services.keeper.job_run import JobRun
+from rankd.services.keeper.message import (
+    LONGEST_LINE,
+    EndJob,
+    Happened,
+    Hello,
+    Ping,
+    Pong,
+    SignalJob,
+    StartStep,
+    StepHappened,
+    Tell,
+    line,
+    read_ask,
+)
 from rankd.services.keeper.spawn import Helper, HelperLost
 from rankd.services.keeper.state import AgentState
+from rankd.services.keeper.surroundings import Surroundings
 from rankd.services.runtime.clock import Clock
 from rankd.services.runtime.hidden_process import hide
 from rankd.wire.message import Report
@@ -56,8 +72,17 @@ class Keeper:
         self.idle = asyncio.Event()
         self._groups = groups
         self._around = Surroundings(
-            state=state, groups=groups, helper=helper, threads=threads, tell=self._tell_report, clock=clock
+            state=state,
+            groups=groups,
+            helper=helper,
+            threads=threads,
+            tell=self._tell_report,
+            tell_of_step=self._tell,
+            keep=self._keep_beside,
+            clock=clock,
         )
+        self._beside: set[asyncio.Task[None]] = set()
+        self._group: asyncio.TaskGroup | None = None
         self._runs: dict[int, JobRun] = {}
         self._unwritten: dict[int, Report] = {}
         self._retry: asyncio.TimerHandle | None = None
@@ -66,6 +91,7 @@ class Keeper:
     async def serve(self, listening: socket.socket) -> None:
         """Serve until no agent is connected and no job runs."""
         async with asyncio.TaskGroup() as group:
+            self._group = group
 
             async def on_agent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
                 await self._attend_agent(reader, writer, group)
@@ -81,8 +107,20 @@ class Keeper:
                     await asyncio.sleep(CLEAN_S / 20)
 
     def _rest(self) -> None:
-        if self._agent is None and not self._runs and not self._unwritten:
+        if self._agent is None and not self._runs and not self._unwritten and not self._beside:
             self.idle.set()
+
+    def _keep_beside(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run something beside the jobs: a relay that still has output for an agent, or a step."""
+        if self._group is None:
+            raise RuntimeError("the keeper does not serve")
+        task = self._group.create_task(work)
+        self._beside.add(task)
+        task.add_done_callback(self._beside_done)
+
+    def _beside_done(self, task: asyncio.Task[None]) -> None:
+        self._beside.discard(task)
+        self._rest()
 
     async def _attend_agent(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, group: asyncio.TaskGroup
@@ -107,6 +145,7 @@ class Keeper:
             pongs=True,
             confines=self._groups.confines,
             confinement=self._groups.confinement,
+            sessions=True,
         )
         writer.write(line(hello))
         with suppress(OSError):
@@ -136,11 +175,24 @@ class Keeper:
         if isinstance(ask, EndJob):
             if run := self._runs.get(ask.allocation):
                 run.end(ask.cause, ask.grace_s)
+        elif isinstance(ask, SignalJob | StartStep):
+            self._do_in_job(ask)
         elif isinstance(ask, Ping):
             self._tell(Pong())
         elif ask.allocation not in self._runs:
             self._runs[ask.allocation] = JobRun(ask, self._around)
             group.create_task(self._keep(self._runs[ask.allocation]))
+
+    def _do_in_job(self, ask: SignalJob | StartStep) -> None:
+        run = self._runs.get(ask.allocation)
+        if isinstance(ask, SignalJob):
+            if run:
+                run.signal(ask.number, ask.step)
+        elif run:
+            run.start_step(ask)
+        else:
+            gone = "the job does not run on this node any more"
+            self._tell(StepHappened(allocation=ask.allocation, step=ask.step, kind="ended", message=gone))
 
     async def _keep(self, run: JobRun) -> None:
         """Run a job to its end. A failure ends only this job."""

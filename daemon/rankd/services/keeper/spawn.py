@@ -15,11 +15,11 @@ import sys
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from rankd.services.keeper import helper as keeper_helper
 from rankd.services.keeper.helper import COMMAND, DIRECTORY, FILE, FORK, GROUP, NUMBER
-from rankd.services.keeper.proc import Launch
+from rankd.services.keeper.proc import Launch, Session
 
 ANSWER_S = 30.0
 END_S = 5.0
@@ -136,7 +136,18 @@ def plan_of(launch: Launch, joins: Sequence[str]) -> bytes:
         "append": launch.append,
         "identity": (user.uid, user.gid, list(user.groups)) if user else None,
         "joins": list(joins),
+        "session": session_of(launch.session) if launch.session else None,
     }
+    return encoded(plan)
+
+
+def session_of(session: Session) -> dict[str, Any]:
+    """An interactive process's streams, as its child and its relay read them."""
+    return {"pty": session.pty, "input": session.input, "rows": session.rows, "columns": session.columns}
+
+
+def encoded(plan: dict[str, Any]) -> bytes:
+    """A plan as a child reads it."""
     content = marshal.dumps(plan)
     return NUMBER.pack(len(content)) + content
 

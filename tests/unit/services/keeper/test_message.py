@@ -5,8 +5,21 @@ import json
 import msgspec
 import pytest
 
-from rankd.services.keeper.message import EndJob, Happened, Hello, KeepJob, Ping, Pong, line, read_ask, read_tell
-from rankd.services.keeper.proc import Launch
+from rankd.services.keeper.message import (
+    EndJob,
+    Happened,
+    Hello,
+    KeepJob,
+    Ping,
+    Pong,
+    SignalJob,
+    StartStep,
+    StepHappened,
+    line,
+    read_ask,
+    read_tell,
+)
+from rankd.services.keeper.proc import Launch, Session
 from rankd.wire.message import Report
 
 PLAN = Launch(
@@ -16,11 +29,14 @@ REPORT = Report(allocation=3, job=9, kind="ended", at=8.0)
 ASKS = [
     KeepJob(allocation=3, job=9, plan=PLAN, time_limit_s=None, grace_s=5.0),
     EndJob(allocation=3, cause="cancel", grace_s=0.0),
+    SignalJob(allocation=3, number=2, step="s1"),
+    StartStep(allocation=3, step="s1", command=["sh"], session=Session(name="s1", pty=True)),
     Ping(),
 ]
 TELLS = [
     Hello(pid=7, running=[3], started=[REPORT], unwritten=[], limits="memory", pongs=True),
     Happened(report=REPORT),
+    StepHappened(allocation=3, step="s1", kind="ended", exit_status=4),
     Pong(),
 ]
 
