@@ -31,8 +31,9 @@ def read_operator(text: str) -> Key:
 
 
 def signed_accounts(site: Site, members: Sequence[Member], operator: Key, now: float) -> list[Account]:
-    """The services' account, then those of the members."""
-    whose = [(Role.SERVICES, ""), *members]
+    """The services' account and that of sessions, then those of the members."""
+    whose = [(Role.SERVICES, ""), (Role.SESSIONS, ""), *members]
+    site = site.with_nodes(name for role, name in members if role is Role.NODE)
     return [site.account(role, name, now, operator) for role, name in whose]
 
 

@@ -4,11 +4,15 @@ Each user and each node has an account of its own, and imports from the services
 own name in them. Nothing else crosses from one account into another. A reply subject can't cross either: the server
 replaces it, so that the services see ``_R_.…`` and the answer finds its way back to the asker only. No account but the
 services' has streams, so nobody else can make JetStream publish.
+
+Sessions of users with nodes (:mod:`rankd.wire.session`) go through an account of their own, the hub. Nobody is in it.
+Users import requests from it, and it imports those of each node from the node's account. The node answers each request
+with as many messages as it likes. They reach the asker only, and nothing else that a node publishes does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from rankd.identity.claims import Export, Import
@@ -21,7 +25,9 @@ from rankd.wire.subject import (
     EVENT_SCHEDULER,
     HEAD,
     NOTIFIER,
+    OPENED,
     PREFIX,
+    SESSION,
     STREAM_EVENTS,
     WAKE,
     diag_subject,
@@ -32,12 +38,13 @@ from rankd.wire.subject import (
     job_event,
     node_pattern,
     node_subject,
+    session_in,
 )
 
-NODE_REQUESTS = ("register", "heartbeat", "leave", "take", "report", "device", "renew")
+NODE_REQUESTS = ("register", "heartbeat", "leave", "take", "report", "device", "renew", OPENED)
 """What a node asks of the services."""
-NODE_HINT = "allocation"
-"""What a node hears: that an allocation waits. It has to ask for it."""
+NODE_HEARS = ("allocation", SESSION)
+"""What a node hears: that an allocation waits, which it has to ask for; and which sessions it may open."""
 
 PUBLIC_EVENTS = (f"{PREFIX}.event.node.>", f"{PREFIX}.event.queue.>", EVENT_RANKING, EVENT_SCHEDULER)
 """Events that every user may hear."""
@@ -53,7 +60,7 @@ def services_exports() -> list[Export]:
     asked = [f"{PREFIX}.user.*.>", f"{PREFIX}.admin.*.>", ENQUEUE_PATTERN, health_subject("*"), ENROL]
     asked.append(f"{PREFIX}.gateway.*.>")
     asked += [node_pattern(kind) for kind in NODE_REQUESTS]
-    heard = [f"{PREFIX}.event.>", DEAD_LETTER_PATTERN, node_pattern(NODE_HINT)]
+    heard = [f"{PREFIX}.event.>", DEAD_LETTER_PATTERN, *map(node_pattern, NODE_HEARS)]
     return [
         *(Export(name=subject, subject=subject, type="service") for subject in asked),
         Export(name=_DISCOVERY, subject=_DISCOVERY, type="service", response_type="Stream"),
@@ -93,7 +100,34 @@ def node_imports(services: str, node: str, *, vouches: bool = False) -> list[Imp
     asked = [node_subject(node, kind) for kind in NODE_REQUESTS]
     if vouches and node != HEAD:
         asked.append(f"{PREFIX}.gateway.{encode_name(node)}.>")
-    return _imports(services, asked, [node_subject(node, NODE_HINT)])
+    return _imports(services, asked, [node_subject(node, kind) for kind in NODE_HEARS])
+
+
+def hub_exports() -> list[Export]:
+    """What the hub of sessions offers to users; each of them imports the own part only."""
+    return [_session_export(None)]
+
+
+def hub_imports(accounts: Mapping[str, str]) -> list[Import]:
+    """What the hub imports. ``accounts``: the public key of the account of each node."""
+    subjects = ((session_in(None, node, None), account) for node, account in accounts.items())
+    return [Import(name=subject, subject=subject, account=account, type="service") for subject, account in subjects]
+
+
+def node_exports(node: str) -> list[Export]:
+    """What a node's account offers to the hub: what is sent to sessions on this node."""
+    return [_session_export(node)]
+
+
+def session_imports(hub: str, user: str) -> list[Import]:
+    """What a user reaches of sessions: those under the own name. ``hub`` is the public key of the hub's account."""
+    subject = session_in(user, None, None)
+    return [Import(name=subject, subject=subject, account=hub, type="service")]
+
+
+def _session_export(node: str | None) -> Export:
+    subject = session_in(None, node, None)
+    return Export(name=subject, subject=subject, type="service", response_type="Stream")
 
 
 def enrolment_imports(services: str) -> list[Import]:

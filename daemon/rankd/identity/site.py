@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
@@ -30,15 +30,20 @@ from rankd.identity.claims import (
 )
 from rankd.identity.credentials import CA_FILE, Credentials, write_private
 from rankd.identity.key import SECRET_BYTES, Key, KeyKind, derive, new_key
+from rankd.identity.node_list import read_nodes
 from rankd.identity.one_writer import one_writer
 from rankd.identity.reach import (
     admin_imports,
     enrolment_imports,
     gateway_imports,
+    hub_exports,
+    hub_imports,
+    node_exports,
     node_imports,
     notifier_hears,
     notifier_publishes,
     services_exports,
+    session_imports,
     user_imports,
 )
 from rankd.identity.trusted_node import read_trusted
@@ -75,6 +80,8 @@ class Role(StrEnum):
     GATEWAY = "gateway"
     NOTIFIER = "notifier"
     """A connection in the services' account that reaches little of it."""
+    SESSIONS = "sessions"
+    """The account through which sessions of users with nodes go. Nobody is in it."""
     ENROLMENT = "enrolment"
     """An invitation that has not been exchanged yet."""
 
@@ -97,7 +104,7 @@ class Site:
     """Signs accounts and credentials. Methods take ``now`` in UTC seconds.
 
     ``vouching``: the nodes that may ask for the users of their machines. ``ca``: the CA's certificate. Credentials
-    hold it, so that clients can check the broker's certificate.
+    hold it, so that clients can check the broker's certificate. ``nodes``: those that users may have sessions with.
     """
 
     def __init__(
@@ -106,12 +113,18 @@ class Site:
         revoked: Mapping[str, Revocation] | None = None,
         vouching: Collection[str] = (),
         ca: str = "",
+        nodes: Collection[str] = (),
     ) -> None:
         self._secret = secret
         self.ca = ca
         self._revoked = revoked or {}
         self._vouching = vouching
+        self.nodes = frozenset(nodes)
         self._operator = derive(secret, KeyKind.OPERATOR, "site")
+
+    def with_nodes(self, nodes: Iterable[str]) -> Site:
+        """The same site with these nodes, too."""
+        return Site(self._secret, self._revoked, self._vouching, self.ca, self.nodes.union(nodes))
 
     def operator(self, now: float) -> str:
         """The operator's token, which the server's configuration names."""
@@ -128,7 +141,7 @@ class Site:
     def account(self, role: Role, name: str, now: float, operator: Key | None = None) -> Account:
         """An account with what its role reaches; ``name`` is the user's or the node's. ``operator`` signs it."""
         key = self._account(role, name)
-        services = self.account_of(Role.SERVICES)
+        services, hub = self.account_of(Role.SERVICES), self.account_of(Role.SESSIONS)
         found = self.revoked_at(role, name)
         revoked = {} if found is None else {ALL_OF_THEM: found}
         title = f"{role} {name}".strip()
@@ -140,11 +153,15 @@ class Site:
                 limits = AccountLimits(has_streams=True)
                 claims = AccountClaims(public=key.public, name="services", exports=services_exports(), limits=limits)
             case Role.ADMIN:
-                claims = _with_imports(claims, admin_imports(services, name))
+                claims = _with_imports(claims, admin_imports(services, name) + session_imports(hub, name))
             case Role.USER:
-                claims = _with_imports(claims, user_imports(services, name))
+                claims = _with_imports(claims, user_imports(services, name) + session_imports(hub, name))
             case Role.NODE:
                 claims = _with_imports(claims, node_imports(services, name, vouches=name in self._vouching))
+                claims = msgspec.structs.replace(claims, exports=node_exports(name))
+            case Role.SESSIONS:
+                imports = hub_imports({node: self.account_of(Role.NODE, node) for node in sorted(self.nodes)})
+                claims = AccountClaims(public=key.public, name=title, exports=hub_exports(), imports=imports)
             case Role.GATEWAY:
                 claims = _with_imports(claims, gateway_imports(services, name))
             case Role.ENROLMENT:
@@ -259,7 +276,7 @@ def read_site(directory: Path) -> Site:
         raise Refused("bad_secret", message)
     trusted = read_trusted(directory)
     vouching = {name for name, is_trusted in trusted.items() if is_trusted}
-    return Site(secret, _read_revoked(directory), vouching, _read_ca(directory))
+    return Site(secret, _read_revoked(directory), vouching, _read_ca(directory), read_nodes(directory) | set(trusted))
 
 
 def revoke(directory: Path, role: Role, name: str, now: float) -> None:

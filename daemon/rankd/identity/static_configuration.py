@@ -10,11 +10,20 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from rankd.identity.claims import ANSWER_WITHIN_S, Export, Import
-from rankd.identity.reach import admin_imports, node_imports, services_exports, user_imports
+from rankd.identity.reach import (
+    admin_imports,
+    hub_exports,
+    hub_imports,
+    node_exports,
+    node_imports,
+    services_exports,
+    session_imports,
+    user_imports,
+)
 from rankd.identity.site import NOTIFIERS_REACH, USER_LIMITS, Role, Site
 from rankd.wire.subject import NOTIFIER, encode_name
 
-SERVICES = "RANKD"
+SERVICES, SESSIONS = "RANKD", "RANKD-sessions"
 _IMPORTS: Mapping[Role, Callable[[str, str], list[Import]]] = {
     Role.ADMIN: admin_imports,
     Role.USER: user_imports,
@@ -36,7 +45,12 @@ def configuration(site: Site, members: Sequence[Member]) -> str:
         f"users: [{{nkey: {site.static_key(Role.SERVICES, '').public}}}, {_notifier(site)}]",
         *_listed("exports", (_export(one) for one in services_exports())),
     ]
-    blocks = [_block(SERVICES, services), *(_account(site, member) for member in members)]
+    nodes = {member.name: account_name(member) for member in members if member.role is Role.NODE}
+    hub = [
+        *_listed("exports", (_export(one) for one in hub_exports())),
+        *_listed("imports", (_import(one) for one in hub_imports(nodes))),
+    ]
+    blocks = [_block(SERVICES, services), _block(SESSIONS, hub), *(_account(site, member) for member in members)]
     return "accounts {\n" + "\n".join(blocks) + "\n}\n"
 
 
@@ -65,12 +79,18 @@ def account_name(member: Member) -> str:
 
 def _account(site: Site, member: Member) -> str:
     limits = f"{{max_connections: {USER_LIMITS.connections}, max_subscriptions: {USER_LIMITS.subscriptions}}}"
+    imports, exports = _IMPORTS[member.role](SERVICES, member.name), []
+    if member.role is Role.NODE:
+        exports = _listed("exports", (_export(one) for one in node_exports(member.name)))
+    else:
+        imports += session_imports(SESSIONS, member.name)
     return _block(
         account_name(member),
         [
             f"users: [{{nkey: {site.static_key(*member).public}}}]",
             f"limits: {limits}",
-            *_listed("imports", (_import(one) for one in _IMPORTS[member.role](SERVICES, member.name))),
+            *exports,
+            *_listed("imports", (_import(one) for one in imports)),
         ],
     )
 

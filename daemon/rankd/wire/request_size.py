@@ -44,6 +44,7 @@ from rankd.wire.node import LONGEST_CONFINEMENT, LONGEST_UNABLE, Heartbeat, Node
 from rankd.wire.page import EventsRequest, HistoryRequest, JobShow, TableFilter
 from rankd.wire.report import ReportPartRequest, ReportRequest
 from rankd.wire.schema_record import SchemaRequest
+from rankd.wire.session import JobLog
 from rankd.wire.submission import JobBatch, Jobs
 
 T = TypeVar("T")
@@ -96,6 +97,7 @@ LIMITS: Final[Mapping[type[msgspec.Struct], Mapping[str, TextLimit | Parts]]] = 
     JobCancel: {"id": _JOB_NAME, "ids": _JOB_NAMES},
     JobRetry: {"id": _JOB_NAME, "key": OWN_TEXTS["key"]},
     JobShow: {"id": _JOB_NAME},
+    JobLog: {"id": _JOB_NAME, "node": _NODE, "session": _TOKEN_PART},
     HistoryRequest: {"id": _JOB_NAME},
     Redeem: {"secret": _TOKEN_PART, "key": _TOKEN_PART},
     Renew: {"key": _TOKEN_PART},

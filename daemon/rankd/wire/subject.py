@@ -13,6 +13,9 @@ PREFIX = "rankd.v1"
 HEAD = "head"
 """The name of the gateway beside the services. No node's gateway has it."""
 
+SESSION, OPENED = "session", "opened"
+"""The kinds of a node's subjects on which sessions are granted, and on which its agent says that one is open."""
+
 _PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
 
 
@@ -146,6 +149,26 @@ def node_pattern(kind: str) -> str:
 def node_of(subject: str) -> str:
     """The node that published on this subject."""
     return decode_name(subject[len(PREFIX) + 1 :].split(".", 2)[1])
+
+
+def session_grant(node: str) -> str:
+    """The subject on which the intake lets a node's agent open sessions (:class:`rankd.wire.session.Grant`)."""
+    return node_subject(node, SESSION)
+
+
+def session_out(user: str | None, node: str | None, session: str | None) -> str:
+    """Where a session's agent sends to the user who asked. None: the pattern for all of them."""
+    return _session(user, node, session, "out")
+
+
+def session_in(user: str | None, node: str | None, session: str | None) -> str:
+    """Where the user sends to a session's agent. None: the pattern for all of them."""
+    return _session(user, node, session, "in")
+
+
+def _session(user: str | None, node: str | None, session: str | None, way: str) -> str:
+    tokens = ["*" if name is None else encode_name(name) for name in (user, node, session)]
+    return f"{PREFIX}.session.{'.'.join(tokens)}.{way}"
 
 
 def job_event(user: str) -> str:

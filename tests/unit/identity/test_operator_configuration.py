@@ -15,11 +15,11 @@ def test_the_operator_that_is_given_signs_the_accounts_of_the_site():
     read = read_operator(f"-----BEGIN OPERATOR NKEY SEED-----\n{operator.seed}\n-----END\n")
     assert read.public == operator.public
     accounts = signed_accounts(SITE, MEMBERS, read, 100.0)
-    whose = [(Role.SERVICES, ""), *MEMBERS]
+    whose = [(Role.SERVICES, ""), (Role.SESSIONS, ""), *MEMBERS]
     assert [one.public for one in accounts] == [SITE.account_of(*one) for one in whose]
     assert not {one.token for one in accounts} & {SITE.account(*one, 100.0).token for one in whose}
     lines = preload(accounts).splitlines()
-    assert (lines[0], lines[-1], len(lines)) == ("resolver_preload {", "}", 5)
+    assert (lines[0], lines[-1], len(lines)) == ("resolver_preload {", "}", 6)
     assert operator.seed not in preload(accounts)
 
 

@@ -6,10 +6,15 @@ from rankd.identity.reach import (
     admin_imports,
     enrolment_imports,
     gateway_imports,
+    hub_exports,
+    hub_imports,
+    node_exports,
     node_imports,
     services_exports,
+    session_imports,
     user_imports,
 )
+from rankd.wire.subject import encode_name, session_in
 
 NAMES = ["alice", "first.last", "*", ">", "a b", "rankd.v1", "é", "a%2Eb", "%2A"]
 
@@ -63,9 +68,24 @@ def test_a_user_reaches_no_stream_that_captures_what_is_published():
 
 def test_a_node_asks_as_itself_and_hears_its_own_hints():
     imports = {(one.type, one.subject) for one in node_imports("A", "n1")}
-    kinds = ("register", "heartbeat", "leave", "take", "report", "device", "renew")
+    kinds = ("register", "heartbeat", "leave", "take", "report", "device", "renew", "opened")
     asked = {("service", f"rankd.v1.node.n1.{kind}") for kind in kinds}
-    assert imports == {*asked, ("stream", "rankd.v1.node.n1.allocation")}
+    assert imports == {*asked, *(("stream", f"rankd.v1.node.n1.{kind}") for kind in ("allocation", "session"))}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_session_is_one_user_with_one_node_through_the_hub(name):
+    [offered] = hub_exports()
+    [users] = session_imports("AHUB", name)
+    [nodes] = hub_imports({name: "ANODE"})
+    [own] = node_exports(name)
+    assert matches(offered.subject, users.subject)
+    assert own.subject == nodes.subject
+    assert {offered.response_type, own.response_type} == {"Stream"}
+    assert (users.account, nodes.account) == ("AHUB", "ANODE")
+    assert users.subject.split(".")[3] == own.subject.split(".")[4] == encode_name(name)
+    assert not matches(session_imports("AHUB", "other")[0].subject, session_in(name, "n1", "s1"))
+    assert not matches(hub_imports({"other": "A"})[0].subject, session_in("alice", name, "s1"))
 
 
 def test_only_a_gateway_asks_for_others_and_under_its_own_name_only():

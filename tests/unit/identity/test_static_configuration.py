@@ -19,7 +19,7 @@ def block(text, name):
 def test_each_has_an_account_with_one_key():
     text = configuration(SITE, EVERYBODY)
     assert re.findall(r'^  "([^"]+)": \{$', text, re.MULTILINE) == [
-        "RANKD", "RANKD-user-root", "RANKD-user-alice", "RANKD-node-n1",
+        "RANKD", "RANKD-sessions", "RANKD-user-root", "RANKD-user-alice", "RANKD-node-n1",
     ]  # fmt: skip
     keys = re.findall(r"nkey: (U[A-Z2-7]{55})", text)
     assert len(set(keys)) == 5, "the services' account has two: of the services and of the notifier"

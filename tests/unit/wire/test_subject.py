@@ -19,6 +19,8 @@ from rankd.wire.subject import (
     node_pattern,
     node_subject,
     request_patterns,
+    session_in,
+    session_out,
     user_request,
 )
 
@@ -144,3 +146,16 @@ def test_a_gateways_subject_names_the_gateway_and_the_user_and_gives_no_rights(g
 def test_others_are_vouched_for_by_the_broker_itself():
     assert asker_of(user_request("alice", "job.list")).via is None
     assert asker_of(admin_request("alice", "job.list")).via is None
+
+
+@given(NAMES.filter(bool), NAMES.filter(bool))
+def test_no_name_in_a_sessions_subject_is_a_pattern(user, node):
+    subject = session_in(user, node, "a" * 16)
+    assert "*" not in subject
+    assert ">" not in subject
+    assert len(subject.split(".")) == 7
+
+
+def test_the_two_subjects_of_a_session_differ_in_their_last_word():
+    assert session_in("a.b", "n1", "s") == "rankd.v1.session.a%2Eb.n1.s.in"
+    assert session_out("a.b", None, "s") == "rankd.v1.session.a%2Eb.*.s.out"

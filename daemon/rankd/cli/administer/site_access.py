@@ -116,10 +116,13 @@ def _is_user_here(name: str) -> bool:
 def make_known(place: Place, site: Site, role: Role, name: str) -> None:
     """Let a running broker know the account; one that does not run learns of it at its start.
 
+    A node is also made known to the account of sessions, so that users reach its jobs.
+
     Raises:
         Unavailable: it does not answer.
     """
     from rankd.client.session import run_quietly
+    from rankd.identity.site import Role
 
     if (url := place.nats) is None:
         return
@@ -128,7 +131,10 @@ def make_known(place: Place, site: Site, role: Role, name: str) -> None:
         from rankd.bus.account_update import system_bus, update_accounts
 
         async with system_bus(url, site, tls=place.tls) as system:
-            known = await update_accounts(system, [site.account(role, name, time.time())])
+            accounts = [site.account(role, name, now := time.time())]
+            if role is Role.NODE:
+                accounts.append(site.with_nodes([name]).account(Role.SESSIONS, "", now))
+            known = await update_accounts(system, accounts)
             if known < len(system.urls):
                 print(f"rankd: {known} of {len(system.urls)} brokers answered; {LATER}", file=sys.stderr)
 

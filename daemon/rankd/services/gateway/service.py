@@ -115,7 +115,8 @@ class Gateway:
             await Enrolment(buses.service, self._issuer, self._clock).serve()
             await answer_health(buses.service, ROLE, self._probe)
             log.info("ready: %s", self._options.socket)
-            await run_until(stop, buses.service.supervise(), buses.system.supervise(), buses.asking.supervise())
+            supervising = [bus.supervise() for bus in (buses.service, buses.system, buses.asking)]
+            await run_until(stop, *supervising, self._issuer.keep_known(self._clock))
 
     async def _probe(self) -> str:
         for bus in (self._buses.system, self._buses.asking):

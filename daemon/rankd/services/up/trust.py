@@ -42,7 +42,7 @@ def establish(options: UpOptions, now: float) -> Trust:
     write_credentials(site, directory, _roles(options), now)
     write_private(directory / NOTIFIER_CREDENTIALS, site.notifier(now).text())
     accounts = [site.account(role, name, now) for _, role, name in _roles(options)]
-    accounts.append(site.account(Role.GATEWAY, HEAD, now))
+    accounts += [site.account(Role.GATEWAY, HEAD, now), read_site(directory).account(Role.SESSIONS, "", now)]
     accounts += [site.account(Role.NODE, node, now) for node in read_trusted(directory)]
     accounts = list({account.public: account for account in accounts}.values())
     known = {account.public for account in accounts}
@@ -68,6 +68,7 @@ def establish_cluster(directory: Path, admin: str, now: float) -> Trust:
     write_private(auth / NOTIFIER_CREDENTIALS, site.notifier(now).text())
     members = [(Role(one.role), one.name) for one in read_register(auth).members.values()]
     whose = [(role, name) for _, role, name in roles] + [(Role.GATEWAY, HEAD), (Role.ENROLMENT, ""), *members]
+    whose.append((Role.SESSIONS, ""))
     accounts = [site.account(role, name, now) for role, name in whose]
     accounts += [site.account(Role.NODE, node, now) for node in read_trusted(auth)] + site.barred_accounts(now)
     known = {account.public: account for account in reversed(accounts)}
