@@ -121,3 +121,18 @@ async def test_tasks_that_were_cancelled_are_submitted_as_an_array(stage):
     assert rest["tasks"] == 10
     rows = stage.rows('SELECT id, "array", array_limit, retry_of FROM jobs WHERE id IN (?, ?)', one["id"], rest["id"])
     assert rows == [(one["id"], "3-4", 2, array), (rest["id"], "0-9", 2, array)]
+
+
+async def test_what_can_never_start_is_said_with_the_new_job(stage):
+    await cancelled(stage, array="0-2")
+    waits = [{"type": "aftercorr", "job": 1}]
+    await cancelled(stage, array="0-2", depends_on=waits)
+    again = (await stage.do("job.retry", {"id": "2_[0,2]"})).body
+    said = "tasks 0,2 can never start: aftercorr of array 1, whose tasks of the same indices did not complete; "
+    assert (again["tasks"], again["warning"].startswith(said)) == (2, True)
+    new = (await stage.do("job.submit", {"command": ["true"], "depends_on": [{"type": "afterok", "job": 1}]})).body
+    assert new["warning"].startswith("the job can never start: afterok of job 1 (cancelled); change that with")
+    tried = (await stage.do("job.test", {"command": ["true"], "array": "0-2", "depends_on": waits})).body
+    assert tried["warning"].startswith("tasks 0-2 can never start: aftercorr of array 1")
+    fine = {"command": ["true"], "depends_on": [{"type": "afterany", "job": 1}]}
+    assert "warning" not in (await stage.do("job.submit", fine)).body

@@ -9,7 +9,7 @@ from builder import NOW, node, problem, shape, views
 from placement_problem import random_problem
 
 from rankd.core.placement.cycle import run_cycle
-from rankd.core.placement.problem import ARRAY_LIMIT, RESOURCES
+from rankd.core.placement.problem import ARRAY_LIMIT, RESOURCES, Hold
 from rankd_plugins.node_sort.binpacking import Binpacking
 from rankd_plugins.node_sort.fair import Fair
 
@@ -124,6 +124,19 @@ def test_an_array_gets_one_reservation_or_conservatively_some(backfill, n_reserv
     limits = msgspec.structs.replace(given, backfill=backfill, reserve_depth=2, array_reserve=3, now=NOW)
     found = run_cycle(with_tasks(limits, 10, 1), Fair()).reservations
     assert [one.job for one in found].count(5) <= n_reserved
+
+
+@pytest.mark.parametrize(("room", "n_reserved"), [(1, 1), (2, 2), (None, 3)])
+def test_no_more_tasks_get_reservations_than_may_run(room, n_reserved):
+    full = [node(name, 1000, used={"vcore": 1000}) for name in "abcdef"]
+    given = problem(ONE, {1: [(5, CORE, 9), (6, CORE, 0)]}, full)
+    held = [Hold(node=name, resources={"vcore": 1000}, ends_at=NOW + 60) for name in "abcdef"]
+    rooms = {} if room is None else {5: room}
+    limits = msgspec.structs.replace(
+        given, backfill="conservative", array_reserve=3, now=NOW, array_rooms=rooms, holds=held
+    )
+    found = run_cycle(with_tasks(limits, 10, 1), Fair()).reservations
+    assert [one.job for one in found].count(5) == n_reserved
 
 
 def test_the_amounts_of_all_tasks_are_pending():

@@ -45,7 +45,7 @@ def deliver(jobs: list[Job], arguments: argparse.Namespace) -> int:
         with telling(accepted(outcome)):
             report(outcome, arguments)
             if not (arguments.json or arguments.parsable or arguments.file):
-                say_output(jobs[0], list(outcome.ids.values()))
+                say_output(jobs[0], list(outcome.ids.values()), is_array=outcome.tasks is not None)
         status = 1 if outcome.rejected else 0
         if arguments.wait and outcome.ids:
             return max(status, wait(channel, list(outcome.ids.values()), arguments.retry_for))
@@ -182,21 +182,23 @@ def _single(outcome: Delivered) -> dict[str, int]:
     return {"id": outcome.ids[0], **tasks}
 
 
-def say_output(job: Job, ids: list[int]) -> None:
+def say_output(job: Job, ids: list[int], *, is_array: bool = False) -> None:
     """Print on standard error where the output of a script goes. Standard output has the number alone."""
     if not ids or "script" not in job:
         return
-    out, err = (_file(job, job[name], ids) for name in ("stdout", "stderr"))
+    out, err = (_file(job, job[name], ids, is_array=is_array) for name in ("stdout", "stderr"))
     errors = "" if err == out else f", errors go to {err}"
     print_line(f"rankd: output goes to {out}{errors}", error=True)
 
 
-def _file(job: Job, pattern: str, ids: list[int]) -> str:
-    """The path of an output file, as far as it is known at submission."""
+def _file(job: Job, pattern: str, ids: list[int], *, is_array: bool) -> str:
+    """The path of an output file, as far as it is known at submission. Each task of an array has its own ``%j``."""
     path = pattern if pattern.startswith("/") else f"{job['cwd'].rstrip('/')}/{pattern}"
     if len(ids) != 1:
         return path
-    known = {"j": str(ids[0]), "A": str(ids[0]), "x": str(job.get("name") or job["command"][0]), "%": "%"}
+    known = {"A": str(ids[0]), "x": str(job.get("name") or job["command"][0]), "%": "%"}
+    if not is_array:
+        known["j"] = str(ids[0])
     return re.sub("%(.)", lambda found: known.get(found[1], found[0]).replace("/", "_"), path)
 
 

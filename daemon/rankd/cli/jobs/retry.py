@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rankd.cli.common.option import add_asker, add_command, add_place, job_names
 from rankd.cli.common.output import telling
@@ -14,7 +14,7 @@ from rankd.core.errors import Refused
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from rankd.cli.common.option import Subparsers
     from rankd.client.channel import Channel
@@ -25,7 +25,7 @@ REQUEST_TIMEOUT_S = 30.0
 MOST_IN_RANGE = 10_000
 """Each job is a request of its own."""
 
-Answer = dict[str, int]
+Answer = dict[str, Any]
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -82,7 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
     given = apart(name for group in arguments.job for name in group)
     with opened(arguments) as channel:
         found = {ids: jobs_in(channel, arguments, written_range(ids)) for ids in given.ranges}
-        names = list(dict.fromkeys([*given.names, *(job for jobs in found.values() for job in jobs)]))
+        names = together([*given.names, *(job for jobs in found.values() for job in jobs)])
         wanted = requests_of(arguments, names)
         if len(wanted) == 1 and not found:
             answers = [_ask(channel, wanted[0])]
@@ -97,6 +97,27 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json(answers if found or len(wanted) > 1 else answers[0])
     return 1 if failures or not answers or not all(found.values()) else 0
+
+
+def together(names: Iterable[int | str]) -> list[int | str]:
+    """The names, each once; tasks of the same array are one name, so that they become one array.
+
+    >>> together([17, "5_4", "6_2", "5_1", 17])
+    [17, '5_[1,4]', '6_2']
+    """
+    from rankd.core.model.array import JobName, parse_name
+    from rankd.core.model.index_set import union
+
+    found: dict[int | str, int | str] = {}
+    for name in names:
+        parsed = parse_name(name) if isinstance(name, str) else None
+        if parsed is None or not parsed.indices:
+            found[name] = name
+            continue
+        key = f"tasks of {parsed.job}"
+        known = parse_name(found[key]).indices if key in found else ()
+        found[key] = str(JobName(parsed.job, union(known, parsed.indices)))
+    return list(found.values())
 
 
 def _retry_all(
@@ -161,3 +182,5 @@ def _report(answer: Answer, arguments: argparse.Namespace) -> None:
             number = answer.get("tasks")
             tasks = "" if number is None else f" ({number} task{'' if number == 1 else 's'})"
             print(f"Submitted batch job {answer['id']}{tasks}")
+        for line in (answer.get("warning") or "").splitlines():
+            print_line(f"rankd: {line}", error=True)

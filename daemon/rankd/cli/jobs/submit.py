@@ -69,7 +69,12 @@ def run(arguments: argparse.Namespace) -> int:
             return try_out(jobs, arguments)
         return deliver(jobs, arguments)
     except Refused as error:
-        raise _in_options(blamed(error, arguments.sources), arguments) from None
+        told = _in_options(blamed(error, arguments.sources), arguments)
+        if arguments.test_only and arguments.json:
+            from rankd.cli.jobs.trial import print_refusal
+
+            return print_refusal(told)
+        raise told from None
 
 
 def _in_options(error: Refused, arguments: argparse.Namespace) -> Refused:

@@ -56,6 +56,16 @@ def _try_many(channel: Channel, jobs: list[Job], arguments: argparse.Namespace, 
     return 1 if rejected else 0
 
 
+def print_refusal(error: Refused) -> int:
+    """Print as JSON that the only job would be refused, in the form of the answer about several jobs."""
+    from rankd.cli.common.table import print_json
+    from rankd.wire.submission import Rejected
+
+    rejected = Rejected(index=0, code=error.code, message=error.message, field=error.field)
+    print_json({"accepted": [], "rejected": [rejected]})
+    return 1
+
+
 def _asked(channel: Channel, job: Job, until: float) -> Answer:
     payload = encoded(job, channel)
 

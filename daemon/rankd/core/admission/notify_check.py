@@ -18,7 +18,8 @@ from rankd.core.notification.target import MAIL, WEB, BadTarget, Target, parse_t
 FIELD = "notify"
 MOST_TARGETS = 8
 MOST_KINDS = 16
-NONE_ALLOWED = "this site sends no notifications (notifications.allow is empty); leave notify out"
+NONE_ALLOWED = "this site sends no notifications (notifications.allow is empty)"
+LEAVE_OUT = "; leave out --notify and --notify-to, or the field notify"
 
 
 class NotifyDecision(NamedTuple):
@@ -38,7 +39,8 @@ def decide_notify(notify: Notify, user: str, settings: NotificationSettings, *, 
     targets = targets_of(notify, user, settings.mail_domain) if settings.allow else []
     refused = [target for target in targets if not is_allowed(target, settings.allow)]
     if (refused or not settings.allow) and not notify.if_allowed:
-        raise Refused("notification_not_allowed", _why(refused, settings), FIELD, status=403)
+        message = _why(refused, settings) + ("" if settings.allow else LEAVE_OUT)
+        raise Refused("notification_not_allowed", message, FIELD, status=403)
     allowed = [target for target in targets if target not in refused]
     if not allowed:
         return NotifyDecision(None, (f"the job notifies nobody: {_why(refused, settings)}",))

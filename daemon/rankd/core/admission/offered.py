@@ -3,56 +3,97 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import islice
+from types import MappingProxyType
+from typing import NamedTuple
 
 from rankd.core.model.amount_text import compared
 from rankd.core.model.quantity import Resources
 from rankd.core.near_name import cut
-from rankd.core.placement.constraint import NODE, parse_constraints
-from rankd.core.placement.request import Shape, counted_nodes
+from rankd.core.placement.constraint import NODE, Requirement, parse_constraints, satisfied
+from rankd.core.placement.request import Shape, counted_nodes, described_request
 
 MOST_KINDS = 1_000
 """Resource types that are kept of one node: a node that lies about its resources fills no memory."""
+MOST_LABELS = 256
+MOST_LOOKED_AT = 1_000
+"""The most different kinds of nodes that are looked at one by one: in a partition with more, some jobs get no warning.
+
+1,000 kinds take 1 ms for each single submission that names labels or several types of resources.
+"""
+
+Class = tuple[frozenset[tuple[str, int]], frozenset[tuple[str, str]]]
+"""The amounts and the labels that nodes have in common."""
+
+
+class Offer(NamedTuple):
+    """What a node has offered: its amounts, and its labels."""
+
+    partition: str
+    capacity: Resources
+    labels: Mapping[str, str]
+
+    @property
+    def kind(self) -> Class:
+        """Nodes with the same kind can run the same jobs, if these name no nodes."""
+        return frozenset(self.capacity.items()), frozenset(self.labels.items())
+
+    def holds(self, resources: Resources) -> bool:
+        """Whether these amounts fit on the empty node."""
+        return all(amount <= self.capacity.get(kind, 0) for kind, amount in resources.items())
+
+
+_NOWHERE = Offer("", {}, {})
 
 
 class Offered:
     """The nodes of each partition, and what each offered when it registered last, also if it has gone since.
 
-    An answer takes no look at single nodes: the amounts of a partition are counted, and nodes of a kind have the same.
+    An answer takes no look at single nodes, except those that the job names: the amounts of a partition are counted,
+    and so are its kinds of nodes, with the same amounts and labels.
     """
 
     def __init__(self) -> None:
-        self._offer_of: dict[str, tuple[str, Resources]] = {}
+        self._offer_of: dict[str, Offer] = {}
+        self._kinds: dict[str, dict[Class, tuple[Offer, int]]] = {}
         self._nodes: Counter[str] = Counter()
         self._amounts: dict[tuple[str, str], Counter[int]] = {}
 
-    def learn(self, node: str, partition: str, capacity: Resources) -> None:
+    def learn(
+        self, node: str, partition: str, capacity: Resources, labels: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
         """A node has registered; what it offered before no longer counts. ``capacity``: with its failed devices."""
         before = self._offer_of.get(node)
-        offer = (partition, dict(islice(capacity.items(), MOST_KINDS)))
+        own = dict(islice(labels.items(), MOST_LABELS))
+        offer = Offer(partition, dict(islice(capacity.items(), MOST_KINDS)), own)
         if before == offer:
             return
         if before is not None:
-            self._count(*before, -1)
+            self._count(before, -1)
         self._offer_of[node] = offer
-        self._count(*offer, 1)
+        self._count(offer, 1)
 
     def size(self) -> int:
         """How many amounts are kept of all partitions, to watch their memory."""
         return sum(map(len, self._amounts.values()))
 
-    def _count(self, partition: str, capacity: Resources, number: int) -> None:
+    def _count(self, offer: Offer, number: int) -> None:
+        partition, capacity, _ = offer
+        kinds, kind = self._kinds.setdefault(partition, {}), offer.kind
+        kinds[kind] = (offer, kinds.get(kind, (offer, 0))[1] + number)
+        if not kinds[kind][1]:
+            del kinds[kind]
         self._nodes[partition] += number
         if not self._nodes[partition]:
-            del self._nodes[partition]
-        for kind, amount in capacity.items():
-            amounts = self._amounts.setdefault((partition, kind), Counter())
+            del self._nodes[partition], self._kinds[partition]
+        for resource, amount in capacity.items():
+            amounts = self._amounts.setdefault((partition, resource), Counter())
             amounts[amount] += number
             if not amounts[amount]:
                 del amounts[amount]
             if not amounts:
-                del self._amounts[partition, kind]
+                del self._amounts[partition, resource]
 
     def _most(self, partition: str, kind: str) -> int:
         return max(self._amounts.get((partition, kind), ()), default=0)
@@ -65,17 +106,50 @@ class Offered:
         why = self._about_names(shape) or self._about_amounts(shape.partition, shape.resources)
         if why is None and number < shape.min_nodes:
             why = f"partition '{cut(shape.partition)}' has {counted_nodes(number)}, and the job needs {shape.min_nodes}"
+        why = why or self._about_all(shape)
         return None if why is None else f"{why}; the job waits until that changes"
 
     def _about_names(self, shape: Shape) -> str | None:
         for term in parse_constraints(shape.constraints):
             if term.key != NODE or term.operator != "in":
                 continue
-            here = [name for name in term.values if self._offer_of.get(name, ("",))[0] == shape.partition]
+            here = [name for name in term.values if self._offer_of.get(name, _NOWHERE).partition == shape.partition]
             if len(here) < shape.min_nodes:
                 missing = min(term.values - set(here))
                 return f"there is no node '{cut(missing)}' in partition '{cut(shape.partition)}'"
+            small = [name for name in here if not self._offer_of[name].holds(shape.resources)]
+            if len(here) - len(small) < shape.min_nodes:
+                return self._too_small(min(small), shape.resources)
         return None
+
+    def _too_small(self, node: str, wanted: Resources) -> str:
+        capacity = self._offer_of[node].capacity
+        kind = next(kind for kind, amount in wanted.items() if amount > capacity.get(kind, 0))
+        asked, offer = compared(kind, wanted[kind], capacity.get(kind, 0))
+        return f"the job asks for {kind} {asked} on node '{cut(node)}', which offers {offer}"
+
+    def _about_all(self, shape: Shape) -> str | None:
+        """Whether too few nodes have all of it together: the amounts, the labels and the names."""
+        terms = parse_constraints(shape.constraints)
+        if not terms and len(shape.resources) <= 1:
+            return None
+        named = [term.values for term in terms if term.key == NODE and term.operator == "in"]
+        if named:
+            names = frozenset.intersection(*named)
+            offers = [(name, self._offer_of.get(name, _NOWHERE)) for name in names]
+            able = sum(_could_run(one, shape, terms, name) for name, one in offers)
+        else:
+            kinds = self._kinds[shape.partition]
+            if len(kinds) > MOST_LOOKED_AT:
+                return None
+            others = [term for term in terms if term.key != NODE]
+            able = sum(number for one, number in kinds.values() if _could_run(one, shape, others))
+        if able >= shape.min_nodes:
+            return None
+        return (
+            f"the job asks for {described_request(shape)}, and {able or 'no'} node{'' if able == 1 else 's'} in"
+            f" partition '{cut(shape.partition)}' {'has' if able == 1 else 'have'} all of that"
+        )
 
     def _about_amounts(self, partition: str, wanted: Mapping[str, int]) -> str | None:
         for kind, amount in wanted.items():
@@ -87,3 +161,8 @@ class Offered:
                     f" more than {offer}"
                 )
         return None
+
+
+def _could_run(offer: Offer, shape: Shape, terms: Sequence[Requirement], name: str | None = None) -> bool:
+    is_here = offer.partition == shape.partition
+    return is_here and offer.holds(shape.resources) and satisfied(terms, offer.labels, name or "")

@@ -57,6 +57,8 @@ def readmit(
     if tables.nodes is not None and not SHAPE_FIELDS.isdisjoint(given):
         check_fit(shape_of(accepted), tables.nodes)
     whole = msgspec.structs.replace(accepted.request, array=admitted.request.array)
+    if "time_limit_s" not in given:  # a job without one is not given the usual one because of another field
+        whole = msgspec.structs.replace(whole, time_limit_s=admitted.request.time_limit_s)
     return msgspec.structs.replace(accepted, request=whole), resolved
 
 

@@ -18,9 +18,12 @@ from rankd.core.admission.dependency import (
     state_of,
 )
 from rankd.core.instant import shown_instant
+from rankd.core.model.array import shown_list
+from rankd.core.model.index_set import EMPTY, IndexSet, count, written
 from rankd.core.model.job import BY_INDEX, SINGLETON, AcceptedJob, Dependency
 
 HELD = "held"
+_CHANGE = "change that with `rankd update --dependency`, or cancel it"
 
 
 class Wait(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,6 +52,32 @@ def waits_of(job: AcceptedJob, progress: Mapping[Awaited, Progress], earlier: in
     if begin_at is not None and begin_at > now:
         found.append(Wait(reason=BEGIN_TIME, reason_fact=f"not before {shown_instant(begin_at)}"))
     return found
+
+
+def never_starts(
+    job: AcceptedJob, progress: Mapping[Awaited, Progress], unmet: Mapping[int, IndexSet]
+) -> Iterator[str]:
+    """Why this new job, or some of its tasks, can never start, in words for its user.
+
+    ``unmet``: by awaited array, those of the job's indices whose counterparts there have ended without completing.
+    """
+    for one in job.request.depends_on:
+        name = awaited(one)
+        if name is None:
+            continue
+        if one.type == BY_INDEX:
+            if tasks := unmet.get(name, EMPTY) if isinstance(name, int) else EMPTY:
+                yield (
+                    f"{_tasks_in_words(tasks)} can never start: aftercorr of array {name}, whose tasks of the same"
+                    f" indices did not complete; {_CHANGE}"
+                )
+        elif (other := progress.get(name)) is not None and standing(one.type, other) is Standing.NEVER:
+            yield f"the job can never start: {one.type} of job {name} ({state_of(other)}); {_CHANGE}"
+
+
+def _tasks_in_words(tasks: IndexSet) -> str:
+    listed = shown_list(written(tasks))
+    return f"task {listed}" if count(tasks) == 1 else f"tasks {listed}"
 
 
 def _of_dependency(one: Dependency, progress: Mapping[Awaited, Progress], earlier: int | None) -> Iterator[Wait]:

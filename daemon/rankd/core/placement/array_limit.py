@@ -21,6 +21,10 @@ class ArrayLimits:
         """Whether no more tasks of this array, or of this task's array, may start."""
         return bool(self._rooms) and self._rooms.get(self._array_of.get(job, job), 1) <= 0
 
+    def room(self, job: int) -> int | None:
+        """How many more tasks of this array, or of this task's array, may start; None: any number."""
+        return self._rooms.get(self._array_of.get(job, job))
+
     def start(self, job: int) -> None:
         """Count a task of this array, or this task."""
         array = self._array_of.get(job, job)

@@ -40,9 +40,10 @@ class BackfillRule:
             case _:
                 return self._n_reserved < self._problem.reserve_depth
 
-    def may_reserve_task(self, job: int) -> bool:
-        """Whether another task of the same array may get a reservation."""
-        return self._problem.backfill == "conservative" and self._of_job[job] < self._problem.array_reserve
+    def may_reserve_task(self, job: int, room: int | None) -> bool:
+        """Whether another task of the same array may get a reservation. ``room``: how many more of them may start."""
+        most = self._problem.array_reserve if room is None else min(room, self._problem.array_reserve)
+        return self._problem.backfill == "conservative" and self._of_job[job] < most
 
     def on_reserved(self, job: int) -> None:
         """A job, or a task of an array, has got a reservation."""

@@ -71,8 +71,8 @@ class _Cycle:
         self.table = NodeTable(problem.nodes, policy, problem.node_sort.resourceweights, problem.holds, problem.billing)
         memory.update(problem)
         self.rule = BackfillRule(problem)
-        limits = ArrayLimits(problem.array_rooms, problem.array_of)
-        self.walk: Traversal | ShortestFirst = Traversal(self.partition, limits)
+        self.limits = ArrayLimits(problem.array_rooms, problem.array_of)
+        self.walk: Traversal | ShortestFirst = Traversal(self.partition, self.limits)
         self.quotas = QuotaBook(self.partition.index, problem.used, problem.tenants)
         self.timeline = Timeline(self.table, problem.now)
         self.finders: dict[tuple[int, float | None], Finder] = {}
@@ -341,7 +341,7 @@ class _Cycle:
         is_reserved = blocked.code in (RESOURCES, RESERVED) and self.rule.may_reserve() and self._reserve(turn, case)
         self.rule.on_blocked(turn.job, blocked.code)
         goes_on = is_reserved and self.rule.may_reserve()
-        if not (goes_on and self.rule.may_reserve_task(turn.job)):
+        if not (goes_on and self.rule.may_reserve_task(turn.job, self.limits.room(turn.job))):
             self.walk.pass_rest()
         if not self.problem.each and not goes_on:
             self.walk.block(turn.queue, turn.kind)

@@ -86,7 +86,7 @@ class NodeWatch:
     def start(self, nodes: Iterable[Node]) -> None:
         """Learn what these nodes offer, which have registered before."""
         for node in nodes:
-            self.offered.learn(node.name, node.partition, with_failed(node.capacity, node.devices))
+            self.offered.learn(node.name, node.partition, with_failed(node.capacity, node.devices), node.labels)
             self.on_types(node.capacity)
 
     def use(self, settings: Settings) -> None:
@@ -122,7 +122,8 @@ class NodeWatch:
         self._owned.take(node, registration.key)
         if self._again is not None:
             self._again.add(node)
-        self.offered.learn(node, registration.partition, with_failed(capacity, bounded.devices))
+        own = with_failed(capacity, bounded.devices)
+        self.offered.learn(node, registration.partition, own, registration.labels)
         self.on_types(capacity)
         return answer
 

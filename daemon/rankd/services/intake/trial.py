@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import msgspec
+
 from rankd.core.admission.dependency import named_jobs
 from rankd.core.admission.fit import shape_of
 from rankd.core.admission.offered import Offered
 from rankd.core.admission.privacy import sees_only
-from rankd.core.admission.start_check import Wait, waits_of
+from rankd.core.admission.start_check import Wait, never_starts, waits_of
 from rankd.core.admission.submitter import Submitter
 from rankd.core.errors import Refused
+from rankd.core.model.index_set import IndexSet
 from rankd.core.model.job import SINGLETON, AcceptedJob, name_of
 from rankd.services.intake.job_limit import JobLimits
 from rankd.services.intake.runnable_users import RunnableUsers
@@ -18,6 +21,7 @@ from rankd.services.intake.submission import Submission, warning_of, with_known,
 from rankd.services.runtime.clock import Clock
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.database import Database
+from rankd.store.record.array_match import counterparts, outcome_of
 from rankd.store.record.dependency import newest_of_name, progress_of
 from rankd.wire.submission import Tested
 
@@ -48,7 +52,12 @@ class Trial:
             Refused: no job of the message is left, and none was rejected before.
         """
         if any(job.request.depends_on for job in submission.accepted):
-            submission = await self._database.read_in_thread(lambda c: with_known(c, submission, sees_only(looker)))
+
+            def looked_up(connection: Connection) -> Submission:
+                known = with_known(connection, submission, sees_only(looker))
+                return known if known.is_batch else _with_doomed(connection, known)
+
+            submission = await self._database.read_in_thread(looked_up)
         return without_refused(submission, await self._runnable.refused(submission.accepted, submitter))
 
     async def judge(self, submission: Submission, submitter: Submitter, looker: Submitter) -> Tested:
@@ -86,3 +95,17 @@ class Trial:
             return waits_of(job, progress_of(connection, named_jobs(depends_on)), earlier, now)
 
         return await self._database.read_in_thread(looked_up)
+
+
+def _with_doomed(connection: Connection, submission: Submission) -> Submission:
+    """The submission of a single job, with a remark for each dependency because of which it can never start."""
+    (job,) = submission.accepted
+    depends_on = job.request.depends_on
+    unmet: dict[int, IndexSet] = {}
+    if job.array is not None:
+        unmet = {one: outcome_of(connection, [one], job.array.indices).unmet for one in counterparts(depends_on)}
+    remarks = tuple(never_starts(job, progress_of(connection, named_jobs(depends_on)), unmet))
+    if not remarks:
+        return submission
+    job = msgspec.structs.replace(job, remarks=(*job.remarks, *remarks))
+    return msgspec.structs.replace(submission, accepted=[job])

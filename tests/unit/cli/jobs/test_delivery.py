@@ -73,6 +73,12 @@ def test_a_script_says_where_its_output_goes(job, ids, said, capsys):
     assert capsys.readouterr().err == ""
 
 
+def test_the_output_of_an_array_has_no_id_that_only_a_task_has(capsys):
+    job = {"command": ["sh"], "cwd": "/w", "stdout": "%A_%a-%j.%n", "stderr": "%A_%a-%j.%n", "script": "#!/bin/sh"}
+    say_output(job, [17], is_array=True)
+    assert capsys.readouterr().err == "rankd: output goes to /w/17_%a-%j.%n\n"
+
+
 def test_submissions_as_json(capsys):
     report(Delivered(ids={0: 17}, rejected=[]), output(json=True))
     assert msgspec.json.decode(capsys.readouterr().out) == {"id": 17}

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rankd.core.admission import offered as offered_module
 from rankd.core.admission.offered import MOST_KINDS, Offered
 from rankd.core.placement.request import Shape
 
@@ -15,6 +16,8 @@ def offered():
     found = Offered()
     for number in (1, 2):
         found.learn(f"n{number}", "default", {"vcore": 4000 * number, "memory": 2**30})
+    found.learn("m1", "mixed", {"vcore": 4000, "gpu": 2}, {"disk": "ssd"})
+    found.learn("m2", "mixed", {"vcore": 8000}, {"disk": "hdd"})
     found.learn("g1", "gpu", {"vcore": 8000, "gpu": 2, "gpu:a100": 2})
     return found
 
@@ -36,6 +39,13 @@ def shape(partition="default", constraints=None, nodes=1, **resources):
         (shape(constraints="rankd/node in (nowhere)"), "there is no node 'nowhere' in partition 'default';"),
         (shape(constraints="a=b,rankd/node in (n1,g1)", nodes=2), "there is no node 'g1' in partition 'default';"),
         (shape(nodes=3), "partition 'default' has 2 nodes, and the job needs 3;"),
+        (shape(constraints="rankd/node in (n1)", vcore=8000), "asks for vcore 8 on node 'n1', which offers 4;"),
+        (shape(nodes=2, constraints="rankd/node in (n1,n2)", vcore=8000), "asks for vcore 8 on node 'n1', which"),
+        (shape("mixed", vcore=8000, gpu=1), "1 node with gpu 1, vcore 8, and no nodes in partition 'mixed' have all"),
+        (shape("mixed", vcore=8000, constraints="disk=ssd"), "no nodes in partition 'mixed' have all of that;"),
+        (shape("mixed", nodes=2, constraints="disk=ssd"), "and 1 node in partition 'mixed' has all of that;"),
+        (shape("mixed", constraints="disk=ssd,rankd/node in (m2)"), "no nodes in partition 'mixed' have all of that;"),
+        (shape("mixed", constraints="rankd/node in (m1),rankd/node in (m2)"), "no nodes in partition 'mixed' have"),
     ],
 )
 def test_a_job_that_no_node_could_run_is_doubted(offered, asked, said):
@@ -47,7 +57,8 @@ def test_a_job_that_no_node_could_run_is_doubted(offered, asked, said):
     [
         shape(vcore=8000, memory=2**30), shape(nodes=2), shape("gpu", gpu=2), shape(constraints="rankd/node in (n1)"),
         shape(constraints="rankd/node in (n1,nowhere)"), shape(constraints="rankd/node notin (n1,n2)"),
-        shape("empty", vcore=9000),
+        shape("empty", vcore=9000), shape("mixed", vcore=1000, gpu=1, constraints="disk=ssd"),
+        shape("mixed", constraints="disk!=ssd,rankd/node in (m1,m2)"), shape("mixed", constraints="rankd/node!=m1"),
     ],
 )  # fmt: skip
 def test_a_job_that_might_run_is_not(offered, asked):
@@ -85,6 +96,13 @@ def test_only_the_last_registration_of_each_node_counts(registrations):
         asked = shape(partition, **{kind: amount})
         assert lived.doubt(asked) == begun.doubt(asked)
     assert lived.size() == begun.size()
+
+
+def test_a_partition_of_too_many_kinds_of_nodes_is_not_looked_through(offered, monkeypatch):
+    monkeypatch.setattr(offered_module, "MOST_LOOKED_AT", 1)
+    assert offered.doubt(shape("mixed", vcore=8000, gpu=1)) is None
+    offered.learn("m2", "mixed", {"vcore": 4000, "gpu": 2}, {"disk": "ssd"})
+    assert "have all" in offered.doubt(shape("mixed", gpu=1, constraints="disk=hdd"))
 
 
 def test_a_node_that_lies_about_its_resources_fills_no_memory(offered):

@@ -1,5 +1,6 @@
 """A pending job admitted again with other fields: what is given is asked anew, what is not stays."""
 
+import msgspec
 import pytest
 from builder import GIB, admission_tables
 
@@ -14,7 +15,7 @@ from rankd.core.model.access import AccessList, AccessLists
 from rankd.core.model.job import Dependency, JobRequest
 from rankd.core.model.node import Node, NodeState
 from rankd.core.model.priority_class import NEVER, PREEMPT_LOWER_PRIORITY, PriorityClass
-from rankd.core.model.setting import Qos, Settings
+from rankd.core.model.setting import Qos, SchedulingSettings, Settings
 
 ALICE = Submitter("alice", privileged=False)
 ROOT = Submitter("root", privileged=True)
@@ -54,6 +55,14 @@ def code(**arguments):
     with pytest.raises(Refused) as refused:
         again(**arguments)
     return refused.value.code
+
+
+def test_only_a_change_of_the_time_limit_gives_a_job_the_usual_one():
+    settings = msgspec.structs.replace(Settings(), scheduling=SchedulingSettings(default_time_limit_s=60.0))
+    tables = msgspec.structs.replace(TABLES, settings=settings)
+    assert again(tables=tables, urgency=3)[0].request.time_limit_s is None
+    assert again(tables=tables, time_limit_s=None)[0].request.time_limit_s == 60.0
+    assert again(tables=tables, before={"time_limit_s": 9.0}, urgency=3)[0].request.time_limit_s == 9.0
 
 
 # --- the class --------------------------------------------------------------------------------------------------

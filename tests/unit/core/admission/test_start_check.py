@@ -4,7 +4,8 @@ import pytest
 from builder import accepted
 
 from rankd.core.admission.dependency import Progress
-from rankd.core.admission.start_check import Wait, waits_of
+from rankd.core.admission.start_check import Wait, never_starts, waits_of
+from rankd.core.model.index_set import parse
 from rankd.core.model.job import Dependency, State
 
 NOW = 1_800_000_000.0
@@ -51,6 +52,29 @@ def test_a_hold_and_a_begin_time_are_named(job, wait):
 )
 def test_a_dependency_that_is_not_met_is_named(kind, job, wait):
     assert waits(depends_on=[Dependency(type=kind, job=job)]) == ([] if wait is None else [wait])
+
+
+@pytest.mark.parametrize(
+    ("kind", "job", "said"),
+    [
+        ("afterok", 17, []),
+        ("afterok", 18, ["the job can never start: afterok of job 18 (failed); change that with"]),
+        ("afterok", 20, ["the job can never start: afterok of job 20 (a task did not complete); change that with"]),
+        ("afterok", 99, []),
+        (
+            "aftercorr",
+            20,
+            ["tasks 1,4 can never start: aftercorr of array 20, whose tasks of the same"],
+        ),
+        ("aftercorr", 21, ["task 4 can never start: aftercorr of array 21, whose tasks of the same indices did not"]),
+        ("aftercorr", 22, []),
+    ],
+)
+def test_what_can_never_start_is_said_at_once(kind, job, said):
+    unmet = {20: parse("1,4"), 21: parse("4"), 22: ()}
+    new = accepted(request={"depends_on": [Dependency(type=kind, job=job), Dependency(type="singleton")]})
+    found = list(never_starts(new, PROGRESS, unmet))
+    assert [text.startswith(start) for text, start in zip(found, said, strict=True)] == [True] * len(said)
 
 
 def test_a_singleton_waits_for_an_earlier_job_of_the_same_name():
