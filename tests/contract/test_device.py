@@ -1,8 +1,11 @@
 """Devices: those of nodes, which open allocation holds which one, and that no two hold one."""
 
+import json
+
 import pytest
 from builder import NOW
 from contract.world import end
+from sqlalchemy import update
 from sqlalchemy.exc import IntegrityError
 
 from rankd.core.model.device import AssignedDevice, Device, DeviceState
@@ -10,6 +13,7 @@ from rankd.store.feed.occupancy import read_open
 from rankd.store.look import why
 from rankd.store.look.accounting import accounting
 from rankd.store.look.device_list import devices
+from rankd.store.look.job_list import jobs
 from rankd.store.look.node_list import nodes
 from rankd.store.record.all_nodes import all_nodes
 from rankd.store.record.allocation import NewAllocation, commit_allocations
@@ -21,8 +25,10 @@ from rankd.store.record.allocation_device import (
     insert_devices,
     release_devices,
 )
+from rankd.store.record.history import Named, prune_jobs
 from rankd.store.record.node import read_nodes
-from rankd.wire.message import AccountingFilter
+from rankd.store.schema.table import allocations, relay_marks
+from rankd.wire.message import AccountingFilter, JobFilter
 
 MIXED = [Device(model="v100", id="g1", index=1), Device(model="a100", id="g0", index=0)]
 GPU = {"vcore": 1000, "gpu": 1}
@@ -155,3 +161,79 @@ async def test_why_counts_the_models_that_others_hold_and_what_is_taken(store):
     asked = {"resources": {"gpu": 1, "gpu:a100": 1}, "constraints": None, "exclusive": False}
     lacks = await store.look(why._lacks, "default", asked)
     assert [(lack["node"], lack["amounts"]) for lack in lacks] == [("n1", {"gpu:a100": 1})], "of gpu, the v100 is free"
+
+
+WHOLE = {"n1": {"vcore": 4000, "memory": 64, "gpu": 2}, "n2": {"vcore": 8000, "memory": 32, "gpu": 0}}
+
+
+async def whole(store, job, held=WHOLE, at=NOW):
+    """An exclusive job of one core gets these whole nodes."""
+    [row] = await store.rows("jobs", id=job)
+    new = NewAllocation(
+        job=job, revision=row["revision"], nodes=tuple(held), resources={"vcore": 1000}, charge_rate=9.0,
+        generation=0, rank=1, whole=held,
+    )  # fmt: skip
+    assert await store.write(commit_allocations, [new], 1, at) == 1
+
+
+async def test_an_exclusive_job_holds_its_nodes_whole_in_all_that_is_shown(store):
+    await store.add_nodes("n1", "n2")
+    [job] = await store.submit("alice", resources={"vcore": 1000}, nodes=2, request={"exclusive": True})
+    await whole(store, job)
+    together = {"vcore": 12, "memory": 96, "gpu": 2}
+    found = await store.look(nodes)
+    assert [row["allocated"] for row in found] == [
+        {"vcore": 4, "memory": 64, "gpu": 2}, {"vcore": 8, "memory": 32, "gpu": 0}
+    ]  # fmt: skip
+    for name in ("job", "allocation"):
+        [row] = await store.rows(name)
+        assert json.loads(row["allocated"]) == together
+    [row] = await store.rows("node", name="n2")
+    assert json.loads(row["allocated"]) == {"vcore": 8, "memory": 32, "gpu": 0}
+    [row] = await store.look(jobs, JobFilter())
+    assert (row["allocated"], row["cores"]) == (together, 2)
+    [row] = await store.look(accounting, AccountingFilter())
+    assert row["allocated"] == together
+
+
+async def test_the_agent_of_a_whole_node_gets_what_it_offers(store):
+    await store.add_nodes("n1", "n2")
+    [job] = await store.submit("alice", resources={"vcore": 1000}, nodes=2, request={"exclusive": True})
+    await whole(store, job)
+    first, second = [taken.starts[0] for taken in await store.take("n1", "n2")]
+    assert json.loads(bytes(first.resources)) == WHOLE["n1"]
+    assert json.loads(bytes(second.resources)) == WHOLE["n2"]
+    assert first.whole == second.whole == [4000, 8000]
+
+
+async def test_a_job_of_one_node_holds_what_it_asked_for(store):
+    one, _ = await two_jobs(store)
+    await placed(store, one, ("g0",))
+    [row] = await store.rows("job", id=one)
+    assert row["allocated"] is None
+    [taken] = await store.take("n1")
+    assert (json.loads(bytes(taken.starts[0].resources)), taken.starts[0].whole) == (GPU, [])
+
+
+async def test_all_runs_of_a_job_that_was_queued_again_are_accounted_and_stay_in_old_usage(store):
+    await store.add_nodes("n1")
+    [job] = await store.submit("alice", resources={"vcore": 1000}, request={"exclusive": True})
+    await whole(store, job, {"n1": WHOLE["n1"]})
+    await end(store, job, "n1", at=NOW + 5, exit_status=None, cause="lost")
+    [row] = await store.look(accounting, AccountingFilter())
+    assert (row["state"], row["earlier_core_s"], row["earlier_gpu_s"]) == ("pending", 20.0, 10.0)
+    await whole(store, job, {"n1": WHOLE["n1"]}, at=NOW + 10)
+    await end(store, job, "n1", at=NOW + 15)
+    [row] = await store.look(accounting, AccountingFilter())
+    assert (row["state"], row["earlier_core_s"], row["earlier_gpu_s"]) == ("completed", 20.0, 10.0)
+    await prune_all(store)
+    [row] = await store.rows("usage_day")
+    assert (row["core_s"], row["gpu_s"], row["charge"]) == (40.0, 20.0, 90.0)
+
+
+async def prune_all(store):
+    """All jobs are old, charged and published."""
+    await store.write(lambda connection: connection.execute(update(allocations).values(charged=True)))
+    mark = relay_marks.insert().values(name="job_events", event_id=99)
+    await store.write(lambda connection: connection.execute(mark))
+    await store.write(prune_jobs, 0, NOW + 1e6, Named(frozenset(), 0))

@@ -366,4 +366,5 @@ async def test_an_exclusive_job_is_charged_for_whole_nodes(broker, tmp_path):
         await cluster.submit(builder.accepted(request={"exclusive": True}), builder.accepted())
         await schedule(prioritizer, scheduler)
         assert cluster.rows("SELECT job_id, charge_rate FROM allocations") == [(1, 8.0)]
+        assert cluster.rows("SELECT resources FROM allocation_nodes") == [('{"vcore": 8000}',)]
         assert reasons(cluster) == {2: "resources"}

@@ -244,6 +244,7 @@ ELSEWHERE = {
     "store/schema/rank_view.py": "tests/properties/test_view.py",
     "store/schema/reason_view.py": "tests/contract/test_view.py",
     "store/schema/view.py": "tests/properties/test_view.py",
+    "store/schema/whole_view.py": "tests/contract/test_device.py",
 }
 """Modules whose rule another test states, since it needs drawn input or the modules around it."""
 

@@ -16,7 +16,8 @@ class StartJob(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ``script``: the text to run, in UTF-8; only the first node of a job with a script gets it. ``holds``: the other
     nodes of such a job run nothing, and are the job's until its allocation ends. ``account``, ``queue`` and ``qos`` are
     those of the job now. ``devices``: those of the job on this node, in the order of their indices. ``requeues``: how
-    often the job was queued again.
+    often the job was queued again. ``whole``: of an exclusive job, the cores (thousandths) of each of its nodes, which
+    it holds; then ``resources`` are those of this node.
     """
 
     allocation: int
@@ -35,6 +36,7 @@ class StartJob(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     array: TaskOfArray | None = None
     devices: list[AssignedDevice] = []
     requeues: int = 0
+    whole: list[int] = []
 
 
 class StartOrder(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -56,6 +58,7 @@ class StartOrder(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     array: TaskOfArray | None = None
     devices: list[AssignedDevice] = []
     requeues: int = 0
+    whole: list[int] = []
 
 
 class Waits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

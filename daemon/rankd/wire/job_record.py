@@ -37,7 +37,8 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     ``cancelled_by``: who cancelled it; None also if that is not known any more.
     ``env``, ``notify`` and ``failed_notifications`` are there for the owner and for administrators.
     ``priority_breakdown`` is there while the job is pending; it is None before the first ranking. ``array``: of an
-    array, the tasks that are pending. ``stdout``, ``stderr``: the files on the job's first node.
+    array, the tasks that are pending. ``stdout``, ``stderr``: the files on the job's first node. ``allocated``:
+    what an exclusive job holds, or held in its last run, on all its nodes together; None for other jobs.
     """
 
     id: int
@@ -103,6 +104,7 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     array_unmet: str | None
     cancel_if_unmet: bool | None
     retry_of: int | None
+    allocated: dict[str, Amount] | None = None
     cancelled_by: str | None = None
     env: dict[str, str] | UnsetType = UNSET
     notify: Notify | UnsetType | None = UNSET
@@ -112,7 +114,7 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JobRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A job of a list. ``rank`` and ``priority``: None if the job is not ranked."""
+    """A job of a list. ``rank`` and ``priority``: None if it is not ranked. ``allocated``: as in a job's record."""
 
     id: int
     user: str | None
@@ -155,6 +157,7 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True):
     retry_of: int | None
     rank: int | None
     priority: int | None
+    allocated: dict[str, Amount] | None = None
 
 
 class AccountingRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -163,6 +166,9 @@ class AccountingRow(msgspec.Struct, frozen=True, kw_only=True):
     ``reason``: why it waits. ``cause``: why it ended, if rankd or the kernel ended it, such as ``out_of_memory``.
 
     ``gpu_utilisation``: the mean of its devices since the start, 0 to 1. ``gpu_memory``: the most bytes in use on one.
+
+    ``allocated``: as in a job's record. ``earlier_core_s``, ``earlier_gpu_s``: core and GPU seconds of the runs before
+    the last one, if it was queued again.
 
     Tasks of an array that have no records are one row, with the id of the array in ``id`` and ``array_job``:
     ``array_task`` is the index of a single one, ``array`` has those of several.
@@ -198,6 +204,9 @@ class AccountingRow(msgspec.Struct, frozen=True, kw_only=True):
     array_task: int | None
     cancelled_by: str | None = None
     gpus: dict[str, int] = {}
+    allocated: dict[str, Amount] | None = None
+    earlier_core_s: float = 0.0
+    earlier_gpu_s: float = 0.0
     gpu_utilisation: float | None = None
     gpu_memory: int | None = None
     reason: str | None = None

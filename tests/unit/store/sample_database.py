@@ -103,6 +103,8 @@ def _fill_nodes(put):
         "allocations", id=1, job_id=4, cycle=1, generation=6, rank=1, nodes='["n01","n02"]',
         resources='{"vcore":1500}', charge_rate=1.0, allocated_at=NOW - 60,
     )  # fmt: skip
+    for node in ("n01", "n02"):
+        put("allocation_nodes", allocation_id=1, node=node)
 
 
 def _fill_generation(put):

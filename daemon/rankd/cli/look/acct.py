@@ -23,6 +23,7 @@ from rankd.core.errors import Refused
 from rankd.core.model.amount_text import shown_bytes
 from rankd.core.model.array import shown_list, shown_name
 from rankd.core.model.id_range import apart
+from rankd.core.model.index_set import each, read
 from rankd.core.model.nodelist import fold
 from rankd.wire.message import AccountingFilter
 
@@ -208,6 +209,14 @@ def _counted_once(rows: Sequence[Row], named: Collection[int | str]) -> list[Row
     return kept
 
 
+def _by_task(row: Row) -> tuple[int, int]:
+    """The order of rows: by job, and tasks behind their array by their index. Their records have later ids."""
+    if row.get("array_job") is None:
+        return int(row["id"]), -1
+    listed = read(row.get("array")) if row["array_task"] is None else ()
+    return int(row["array_job"]), next(each(listed), -1) if listed else int(row["array_task"] or 0)
+
+
 def _name(row: Row) -> str:
     """``17``, ``17_3``, or ``17_[4-99]`` for tasks without records."""
     if row.get("array_job") is not None and row["array_task"] is None:
@@ -240,6 +249,8 @@ def _node_count(row: Row) -> int:
 
 def _cores(row: Row) -> float:
     """The cores on the nodes of the job. They can be fewer than requested with ``-N N-M``. 0 before its start."""
+    if row.get("allocated") and shown_nodes(row):
+        return float(row["allocated"].get("vcore") or 0)
     return len(shown_nodes(row)) * float(row["cores"]) / int(row["nodes"])
 
 
@@ -250,6 +261,8 @@ def _gpus(row: Row) -> float:
 
 def _allocated(row: Row) -> Row:
     """What the job has on all its nodes, with the models that it was given."""
+    if row.get("allocated"):  # of an exclusive job, with its devices
+        return dict(row["allocated"]) if shown_nodes(row) else {}
     amounts = times(row["resources"] or {}, len(shown_nodes(row)))
     given = {f"gpu:{model}": number for model, number in (row.get("gpus") or {}).items()}
     if not given:
@@ -288,6 +301,7 @@ def run(arguments: argparse.Namespace) -> int:
     rows = source.accounting(wanted)
     if has_nothing(source, wanted, rows):
         return 1
+    rows.sort(key=_by_task)
     if arguments.summary or not arguments.json:
         rows = _counted_once(rows, wanted.ids or ())
     if arguments.summary:

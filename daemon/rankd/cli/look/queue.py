@@ -194,7 +194,7 @@ def fields(known: Known) -> dict[str, Field]:
         "M": Field("TIME", times.run, lambda row: shown_duration(times.run(row)), numeric=True),
         "l": Field("TIME_LIMIT", _by("time_limit_s"), lambda row: shown_duration(row["time_limit_s"]), numeric=True),
         "D": column_of("nodes", "NODES", numeric=True),
-        "C": Field("CPUS", _by("cores"), lambda row: f"{row['cores']:g}", numeric=True),
+        "C": Field("CPUS", _cores, lambda row: f"{_cores(row):g}", numeric=True),
         "R": Field("NODELIST(REASON)", _place),
         "N": Field("NODELIST", lambda row: fold(shown_nodes(row))),
         "r": column_of("reason", "REASON"),
@@ -214,6 +214,12 @@ def fields(known: Known) -> dict[str, Field]:
         "e": _instant("ended_at", "END_TIME"),
         "x": column_of("exit_status", "EXIT", numeric=True),
     }
+
+
+def _cores(row: Row) -> float:
+    """The cores that a job asks for; of an exclusive one that runs or has run, those of its nodes."""
+    held = row.get("allocated") if row["state"] != "pending" else None
+    return float((held or {}).get("vcore") or row["cores"])
 
 
 def _dependency(one: Row) -> str:

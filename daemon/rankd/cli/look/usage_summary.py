@@ -18,7 +18,10 @@ KEYS = ("user", "account", "queue")
 def summed(
     rows: Sequence[Row], key: str, core_s: Callable[[Row], float], gpu_s: Callable[[Row], float]
 ) -> list[dict[str, Any]]:
-    """The jobs by their ``key``, with the largest use first. An array counts by its tasks, not once more itself."""
+    """The jobs by their ``key``, with the largest use first. An array counts by its tasks, not once more itself.
+
+    All runs of a job count: those before it was queued again, too.
+    """
     found: dict[str | None, dict[str, Any]] = {}
     for row in rows:
         if row.get("tasks"):
@@ -26,8 +29,8 @@ def summed(
         one = found.setdefault(row[key], {key: row[key], "jobs": 0, "completed": 0, "core_s": 0.0, "gpu_s": 0.0})
         one["jobs"] += 1
         one["completed"] += row["state"] == "completed"
-        one["core_s"] += core_s(row)
-        one["gpu_s"] += gpu_s(row)
+        one["core_s"] += core_s(row) + (row.get("earlier_core_s") or 0.0)
+        one["gpu_s"] += gpu_s(row) + (row.get("earlier_gpu_s") or 0.0)
     return sorted(found.values(), key=lambda one: (-one["core_s"], -one["gpu_s"], str(one[key])))
 
 

@@ -16,6 +16,7 @@ class JobPlace(msgspec.Struct, frozen=True, kw_only=True):
     ``resources`` are per node: vcore in thousandths, memory in bytes. ``array``: if it is a task of an array.
     ``devices``: those on this node, with their vendors by id. ``confines``: the job can't open the others.
     ``counts_gpus``: the job may use GPUs, but rankd does not know which. Then no variable names or hides any.
+    ``whole``: of an exclusive job, the cores (thousandths) that it holds on each of its nodes.
     ``uid``, ``gid``: of the process. ``requeues``: how often the job was queued again. ``at``: the time of the start.
     """
 
@@ -37,6 +38,7 @@ class JobPlace(msgspec.Struct, frozen=True, kw_only=True):
     uid: int | None = None
     gid: int | None = None
     requeues: int = 0
+    whole: Sequence[int] = ()
     at: float | None = None
 
     @property

@@ -89,15 +89,20 @@ def _of_tasks(place: JobPlace, given: str | None) -> dict[str, str]:
 
 
 def _of_amounts(place: JobPlace) -> dict[str, str]:
-    cores = str(-(-place.resources.get(VCORE, 0) // 1000) or 1)
+    cores = _cores(place.resources.get(VCORE, 0))
     gpus, memory = len(place.devices) or place.resources.get("gpu"), place.resources.get("memory")
     return {
         "SLURM_CPUS_PER_TASK": cores,
         "SLURM_CPUS_ON_NODE": cores,
-        "SLURM_JOB_CPUS_PER_NODE": _listed([cores] * len(place.nodes)),
+        "SLURM_JOB_CPUS_PER_NODE": _listed([_cores(one) for one in place.whole] or [cores] * len(place.nodes)),
         **({} if memory is None else {"SLURM_MEM_PER_NODE": str(memory // _MIB)}),
         **({} if gpus is None else {"SLURM_GPUS_ON_NODE": str(gpus)}),
     }
+
+
+def _cores(thousandths: int) -> str:
+    """Whole cores, at least one."""
+    return str(-(-thousandths // 1000) or 1)
 
 
 def _of_times(place: JobPlace, request: JobRequest) -> dict[str, str]:

@@ -181,6 +181,7 @@ class Planner:
             uid=os.getuid() if identity is None else identity.uid,
             gid=os.getgid() if identity is None else identity.gid,
             requeues=start.requeues,
+            whole=start.whole,
             at=self._clock(),
         )
 
@@ -193,9 +194,10 @@ class Planner:
     def _limits(self, start: StartJob) -> Limits:
         """The limits of a job.
 
-        An exclusive job may use the whole node. A job without cores gets a small share.
+        An exclusive job may use what the node offers. A job without cores gets a small share.
         """
-        if not self._limited or start.request.exclusive:
+        is_unknown = start.request.exclusive and not start.whole  # from an intake of an earlier version
+        if not self._limited or is_unknown:
             return Limits(processes=self.max_processes)
         return Limits(
             memory_bytes=start.resources.get("memory"),

@@ -37,6 +37,11 @@ class JobCost(NamedTuple):
         amounts = [self._amounts(shape, name, placement.devices.get(name)) for name in placement.nodes]
         return sum(billing_rate(of_node, 1, self.billing, usage_factor) for of_node in amounts)
 
+    def whole(self, shape: Shape, placement: Placement) -> dict[str, Resources]:
+        """The amounts that an exclusive job gets on each of its nodes; empty for other jobs."""
+        names = placement.nodes if shape.exclusive else ()
+        return {name: self._amounts(shape, name, placement.devices.get(name)) for name in names}
+
     def _amounts(self, shape: Shape, name: str, held: Sequence[str] | None) -> Resources:
         """What the job gets on one node."""
         own = self.nodes[shape.partition]
@@ -77,6 +82,7 @@ class PlacedJobs:
             generation=self._order.generation,
             rank=rank,
             devices=placement.devices,
+            whole=self._cost.whole(shape, placement),
         )
 
     def _row(self, job: int) -> int:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rankd.store.engine.reading import fetch
-from rankd.store.engine.word import IN_NUMBERS, text_at
+from rankd.store.engine.word import IN_NUMBERS, number_at, text_at
 from rankd.store.look.job_filter import count_jobs, job_ids
 from rankd.store.look.task_row import (
     Chosen,
@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 _COLUMNS = """
     id, name, "user", account, queue, partition, qos, state, nodes, cores, resources, time_limit_s, requeues,
     submitted_at, eligible_at, started_at, ended_at, exit_status, signal, nodelist, max_rss_bytes, cpu_s,
-    measured, message, reason, comment, "array", array_limit, array_job, array_task"""
+    measured, message, reason, comment, "array", array_limit, array_job, array_task,
+    allocated"""
 _GPU_USES = f"""
 SELECT job, avg(mean_utilisation) AS gpu_utilisation, max(peak_memory) AS gpu_memory
 FROM job_device WHERE job {IN_NUMBERS} GROUP BY job, allocation ORDER BY allocation"""
@@ -42,6 +43,20 @@ _MODELS = f"""
     SELECT j.id AS job, d.model, count(*) AS number
     FROM jobs j JOIN allocation_devices d ON d.allocation_id = j.allocation_id
     WHERE j.id {IN_NUMBERS} GROUP BY j.id, d.model ORDER BY j.id, d.model"""
+
+_EARLIER = f"""
+    SELECT job, sum(run_s * cores) / 1000.0 AS earlier_core_s, sum(run_s * gpus) AS earlier_gpu_s FROM (
+        SELECT j.id AS job, l.ended_at - l.started_at AS run_s,
+            (SELECT sum(coalesce({number_at("p.resources", "$.vcore")}, j.vcore)) FROM allocation_nodes p
+                WHERE p.allocation_id = l.id) AS cores,
+            (SELECT sum(coalesce({number_at("p.resources", "$.gpu")}, {number_at("l.resources", "$.gpu")}, 0))
+                FROM allocation_nodes p WHERE p.allocation_id = l.id) AS gpus
+        FROM jobs j JOIN allocations l ON l.job_id = j.id
+        WHERE j.id {IN_NUMBERS} AND j.requeues > 0 AND l.started_at IS NOT NULL AND l.ended_at IS NOT NULL
+            AND NOT (j.started_at IS NOT NULL AND l.id = j.allocation_id)) runs
+    GROUP BY job"""
+"""What the runs before the last one used. A job that waits again has no present run: then all its runs are earlier."""
+_NO_EARLIER = {"earlier_core_s": 0.0, "earlier_gpu_s": 0.0}
 
 _DETAILS = f"""
     SELECT j.id, {text_at("coalesce(t.request, j.request)", "$.cwd")} AS cwd,
@@ -95,6 +110,7 @@ def accounting_of(connection: Reader, ids: Sequence[int], wanted: AccountingFilt
     sql = f"SELECT {_COLUMNS} FROM job WHERE id {IN_NUMBERS} ORDER BY id"
     rows = fetch(connection, sql, [json.dumps(ids)])
     uses = {row.pop("job"): row for row in fetch(connection, _GPU_USES, [json.dumps(ids)])}  # those of the last run
+    earlier = {row.pop("job"): row for row in fetch(connection, _EARLIER, [json.dumps(ids)])}
     details = {row.pop("id"): row for row in fetch(connection, _DETAILS, [json.dumps(ids)])}
     by = who_cancelled(connection, [row["id"] for row in rows if row["state"] == "cancelled"])
     arrays = sets_of(connection, ids)
@@ -106,6 +122,7 @@ def accounting_of(connection: Reader, ids: Sequence[int], wanted: AccountingFilt
         row["gpus"] = models.get(row["id"], {})
         row["cancelled_by"] = by.get(row["id"])
         row.update(uses.get(row["id"], _NOT_USED))
+        row.update(earlier.get(row["id"], _NO_EARLIER))
         sets = arrays.get(row["id"])
         if row["id"] not in named:
             found.append(row)

@@ -44,6 +44,7 @@ from rankd.store.look.class_list import class_access
 from rankd.store.record.adapter import in_force
 from rankd.store.record.all_nodes import all_nodes
 from rankd.store.record.given_value import given_values
+from rankd.store.schema.whole_view import ON_NODE
 
 _CLASSES = "SELECT name, value, global_default, description, preemption_policy FROM priority_class ORDER BY name"
 _GENERATION = """
@@ -87,10 +88,10 @@ FROM applications p JOIN queues q ON q.id = p.queue_id
 WHERE p.name {IN_TEXTS} ORDER BY p.id"""
 
 _ALLOCATIONS = f"""
-SELECT l.id, l.job_id AS job, e.value AS node, l.resources, l.devices, n.devices <> '[]' AS lists,
+SELECT l.id, l.job_id AS job, p.node, {ON_NODE} AS resources, l.devices, n.devices <> '[]' AS lists,
     coalesce(l.started_at, l.allocated_at) AS started_at
 FROM allocations l {WITH_EACH} {elements("l.nodes", "e", TEXTS)} JOIN nodes n ON n.name = e.value
-WHERE l.id {IN_NUMBERS} ORDER BY l.id, e.key"""
+JOIN allocation_nodes p ON p.allocation_id = l.id AND p.node = n.name WHERE l.id {IN_NUMBERS} ORDER BY l.id, e.key"""
 
 _DEVICES = f"""
 SELECT allocation_id, node, device, model FROM allocation_devices

@@ -32,7 +32,7 @@ _JOB_LIST = """
     expected_start_at, reserved_nodes, held,
     class_value, priority_class, urgency, nodes, cores, resources, constraints, exclusive, time_limit_s,
     begin_at, depends_on, requeues, submitted_at, eligible_at, started_at, ended_at, exit_status, signal,
-    nodelist, comment, "array", array_limit, array_job, array_task, retry_of"""
+    nodelist, comment, "array", array_limit, array_job, array_task, retry_of, allocated"""
 
 
 def jobs(connection: Reader, wanted: JobFilter) -> list[Row]:

@@ -11,8 +11,9 @@ import msgspec
 
 from rankd.core.model.device import is_device_kind, kind_of, with_sum
 from rankd.store.engine.reading import Reader, Row, fetch
-from rankd.store.engine.word import IN_TEXTS, JOIN_IN_ORDER
+from rankd.store.engine.word import IN_TEXTS, JOIN_IN_ORDER, in_cores
 from rankd.store.look.job_filter import as_json
+from rankd.store.schema.whole_view import ON_NODE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,16 +36,19 @@ def nodes(connection: Reader) -> list[Row]:
 
 def _allocated(connection: Reader) -> dict[str, tuple[int, dict[str, float]]]:
     """The number of open allocations and the allocated resources, by node. The view needs one query per node."""
-    sql = "SELECT id, nodes, resources AS amounts FROM allocation WHERE ended_at IS NULL"
+    sql = (
+        f"SELECT l.id, p.node, {in_cores(ON_NODE)} AS amounts FROM allocations l"
+        f" {JOIN_IN_ORDER} allocation_nodes p ON p.allocation_id = l.id WHERE l.ended_at IS NULL"
+    )
     models = _held_models(connection)
     used: dict[str, tuple[int, dict[str, float]]] = {}
     for row in fetch(connection, sql):
         amounts = msgspec.json.decode(row["amounts"], type=dict[str, float])
-        for node in msgspec.json.decode(row["nodes"], type=list[str]):
-            number, total = used.get(node, (0, {}))
-            held = models.get((row["id"], node), {})
-            own = {kind: amount for kind, amount in amounts.items() if not (held and is_device_kind(kind))} | held
-            used[node] = (number + 1, {k: total.get(k, 0) + own.get(k, 0) for k in total | own})
+        node = row["node"]
+        number, total = used.get(node, (0, {}))
+        held = models.get((row["id"], node), {})
+        own = {kind: amount for kind, amount in amounts.items() if not (held and is_device_kind(kind))} | held
+        used[node] = (number + 1, {k: total.get(k, 0) + own.get(k, 0) for k in total | own})
     return used
 
 

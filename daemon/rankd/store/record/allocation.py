@@ -64,7 +64,8 @@ _LAST_CYCLE = select(func.coalesce(func.max(allocations.c.cycle), 0))
 class NewAllocation(msgspec.Struct, frozen=True, kw_only=True):
     """A placement to be committed, with the generation and the rank on which it is based.
 
-    ``of_array``: the job is an array, whose next task gets the placement. ``devices``: their ids by node.
+    ``of_array``: the job is an array, whose next task gets the placement. ``devices``: their ids by node. ``whole``: of
+    an exclusive job, the amounts that it holds on each of its nodes; ``resources`` are those that it asked for.
     """
 
     job: int
@@ -76,6 +77,7 @@ class NewAllocation(msgspec.Struct, frozen=True, kw_only=True):
     rank: int
     of_array: bool = False
     devices: Mapping[str, tuple[str, ...]] = {}
+    whole: Mapping[str, Resources] = {}
 
 
 class ReasonRow(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
@@ -119,11 +121,15 @@ def commit_allocations(connection: Connection, new: Sequence[NewAllocation], cyc
         for id_, entry in possible
     ]  # fmt: skip
     bulk_insert(connection, "allocations", _COLUMNS, rows)
-    parts = [(id_, node) for id_, entry in possible for node in entry.nodes]
-    bulk_insert(connection, "allocation_nodes", ("allocation_id", "node"), parts)
+    parts = [(id_, node, _whole(entry, node)) for id_, entry in possible for node in entry.nodes]
+    bulk_insert(connection, "allocation_nodes", ("allocation_id", "node", "resources"), parts)
     insert_devices(connection, [row for id_, entry in possible for row in devices.rows(id_, entry.devices)])
     apply_changes(connection, [_change(id_, entry) for id_, entry in possible], now)
     return len(possible)
+
+
+def _whole(entry: NewAllocation, node: str) -> str | None:
+    return json.dumps(entry.whole[node]) if node in entry.whole else None
 
 
 def _uses_devices(entry: NewAllocation) -> bool:

@@ -22,6 +22,7 @@ from rankd.core.model.delivery import NOT_TAKEN, Newest, Waiting
 from rankd.core.model.device import AssignedDevice
 from rankd.core.model.node import NodeState
 from rankd.core.model.node_holder import Agent
+from rankd.core.model.quantity import VCORE
 from rankd.core.model.report import Report
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.listed import values_of
@@ -76,7 +77,8 @@ _STARTS = (
         _OF.id,
         _OF.job_id,
         _OF.nodes,
-        _OF.resources,
+        func.coalesce(_PART.resources, _OF.resources).label("resources"),
+        _PART.resources.is_not(None).label("is_whole"),
         _OF.devices,
         _OF.cancel,
         jobs.c.user,
@@ -105,6 +107,9 @@ _STARTS = (
     .where(_PART.node == bindparam("node"), _IS_UNTAKEN)
     .order_by(_PART.allocation_id)
     .limit(most(MOST_STARTS + 1))
+)
+_WHOLE = select(_PART.allocation_id, _PART.node, _PART.resources).where(
+    _PART.allocation_id.in_(values_of("ids")), _PART.resources.is_not(None)
 )
 _KNOWN = (
     select(_OF.id, _OF.job_id, _PART.started_at.is_not(None))
@@ -214,6 +219,7 @@ def _starts(connection: Connection, node: str) -> tuple[list[StartOrder], list[t
     total = 0
     rows = connection.execute(_STARTS, {"node": node}).all()
     devices = devices_of(connection, [row.id for row in rows if row.devices])
+    whole = _whole(connection, [row.id for row in rows if row.is_whole])
     for row in rows[:MOST_STARTS]:
         if row.cancel is not None:
             over.append((row.id, row.job_id))
@@ -227,13 +233,26 @@ def _starts(connection: Connection, node: str) -> tuple[list[StartOrder], list[t
         total += _in_base64(row.script_bytes) if is_run else 0
         if starts and total > 2 * MAX_JOB_BYTES:
             return starts, over, True
-        start = msgspec.structs.replace(_order(row, rank), devices=held)
+        start = msgspec.structs.replace(_order(row, rank), devices=held, whole=_cores(row, whole.get(row.id)))
         starts.append(
             msgspec.structs.replace(start, script=read_script(connection, row.array_job or row.job_id))
             if is_run
             else start
         )
     return starts, over, len(rows) > MOST_STARTS
+
+
+def _whole(connection: Connection, ids: Sequence[int]) -> dict[int, dict[str, Any]]:
+    """The amounts that these allocations of exclusive jobs hold, by node."""
+    found: dict[int, dict[str, Any]] = {}
+    for id_, node, amounts in connection.execute(_WHOLE, {"ids": ids}) if ids else ():
+        found.setdefault(id_, {})[node] = json.loads(amounts)
+    return found
+
+
+def _cores(row: Any, whole: dict[str, Any] | None) -> list[int]:  # noqa: ANN401 - a row of _STARTS
+    """The cores (thousandths) that an exclusive job holds on each of its nodes, in their order."""
+    return [whole.get(node, {}).get(VCORE, 0) for node in json.loads(row.nodes)] if whole else []
 
 
 def _in_base64(n_bytes: int) -> int:

@@ -105,19 +105,31 @@ _TASKS = select(_OF.id).join_from(
 _NAMED_SINCE = by_index(_NAMED.where(_OF.revision > bindparam("revision")), jobs, "jobs_revision")
 
 _ARE_OLD = _OF.id.in_(values_of("ids"))
+
+
+def _held(kind: str) -> ScalarSelect[int]:
+    """What an exclusive job holds of a type on all its nodes; null for other jobs."""
+    parts = allocation_nodes.c
+    amounts = select(func.sum(number_of(parts.resources, f"$.{kind}"))).where(parts.allocation_id == _RUN.id)
+    return amounts.correlate(allocations).scalar_subquery()
+
+
+_CORES = func.coalesce(_held("vcore"), length_of(_RUN.nodes) * _OF.vcore)
+"""In thousandths."""
+_GPUS = func.coalesce(_held("gpu"), length_of(_RUN.nodes) * number_of(_RUN.resources, "$.gpu"))
+"""GPUs of a model count in ``gpu``, too."""
 _CORE_S = (
-    select(func.sum((_RUN.ended_at - _RUN.started_at) * length_of(_RUN.nodes) * _OF.vcore / 1000.0))
+    select(func.sum((_RUN.ended_at - _RUN.started_at) * _CORES / 1000.0))
     .where(_RUN.job_id == _OF.id, _RUN.started_at.is_not(None))
     .correlate(jobs)
     .scalar_subquery()
 )
 _GPU_S = (
-    select(func.sum((_RUN.ended_at - _RUN.started_at) * length_of(_RUN.nodes) * number_of(_RUN.resources, "$.gpu")))
+    select(func.sum((_RUN.ended_at - _RUN.started_at) * _GPUS))
     .where(_RUN.job_id == _OF.id, _RUN.started_at.is_not(None))
     .correlate(jobs)
     .scalar_subquery()
 )
-"""GPUs of a model count in ``gpu``, too."""
 _CHARGE = (
     select(func.sum((_RUN.ended_at - func.coalesce(_RUN.started_at, _RUN.ended_at)) * _RUN.charge_rate))
     .where(_RUN.job_id == _OF.id)

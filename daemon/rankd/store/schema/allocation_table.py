@@ -82,6 +82,7 @@ allocation_nodes = Table(
     Column("cpu_s", Float),
     Column("measured", Text, comment="how: cgroup, cgroup_cpu, cgroup_memory, wait"),
     Column("taken_at", Float, comment="when it was sent to the node's agent"),
+    Column("resources", Text, comment="what an exclusive job holds here; null: those of the allocation"),
     Index(
         "allocation_nodes_untaken",
         "node",

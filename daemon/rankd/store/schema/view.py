@@ -20,6 +20,7 @@ from rankd.store.engine import word
 from rankd.store.engine.word import JOIN_IN_ORDER, TEXTS, VALUES, WITH_EACH, elements, in_cores, number_at, text_at
 from rankd.store.schema.rank_view import NEWEST_BASE, NEWEST_NUMBER, RANKING, rank_of
 from rankd.store.schema.reason_view import REASON, REASON_FACT, REASON_JOINS
+from rankd.store.schema.whole_view import ON_NODE, whole
 
 _SETTLED = "coalesce(j.settled, j.revision)"
 """The last event that may have changed the rank: an array keeps its rank when tasks leave it."""
@@ -71,7 +72,8 @@ SELECT j.id, j."user", a.account, q.path AS queue, q.partition, s.name AS qos, p
     {word.without("coalesce(t.request, j.request)", "env")} AS request,
     j."array", j.array_limit, j.array_job, j.array_task, j.retry_of, j.cancel_if_unmet,
     CASE WHEN j."array" IS NOT NULL THEN i.eligible END AS array_eligible,
-    CASE WHEN j."array" IS NOT NULL THEN i.unmet END AS array_unmet
+    CASE WHEN j."array" IS NOT NULL THEN i.unmet END AS array_unmet,
+    CASE WHEN j.exclusive = 1 THEN {whole("j.allocation_id")} END AS allocated
 FROM jobs j
 LEFT JOIN arrays i ON i.job_id = j.id AND i.n_eligible IS NOT NULL
 LEFT JOIN array_requests t ON t.id = j.request_id
@@ -90,7 +92,8 @@ FROM job_events e JOIN jobs j ON j.id = e.job_id"""
 
 _ALLOCATION = f"""CREATE VIEW allocation AS
 SELECT l.id, l.job_id, j."user", l.nodes, {in_cores("l.resources")} AS resources,
-    l.cycle, l.generation, l.rank, l.charge_rate, l.allocated_at, l.started_at, l.ended_at, l.devices
+    l.cycle, l.generation, l.rank, l.charge_rate, l.allocated_at, l.started_at, l.ended_at, l.devices,
+    CASE WHEN j.exclusive = 1 THEN {whole("l.id")} END AS allocated
 FROM allocations l JOIN jobs j ON j.id = l.job_id"""
 
 _NODE = f"""CREATE VIEW node AS
@@ -100,8 +103,8 @@ SELECT n.name, n.partition, n.state, {in_cores("n.capacity")} AS capacity, n.lab
      WHERE l.ended_at IS NULL AND e.value = n.name) AS allocations,
     (SELECT {word.sums_as_object("k", "total")} FROM (
         SELECT r.key AS k, CASE r.key WHEN 'vcore' THEN sum(r.value) / 1000.0 ELSE sum(r.value) END AS total
-        FROM allocations l, {elements("l.nodes", "e", TEXTS)}, {word.members("l.resources", "r")}
-        WHERE l.ended_at IS NULL AND e.value = n.name GROUP BY r.key) s) AS allocated
+        FROM allocations l JOIN allocation_nodes p ON p.allocation_id = l.id AND p.node = n.name
+        {WITH_EACH} {word.members(ON_NODE, "r")} WHERE l.ended_at IS NULL GROUP BY r.key) s) AS allocated
 FROM nodes n"""
 
 _DEVICE = f"""CREATE VIEW device AS

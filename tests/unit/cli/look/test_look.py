@@ -489,3 +489,26 @@ def test_a_named_array_has_the_total_of_its_tasks():
 )
 def test_a_start_is_known_from_a_reservation_or_a_begin_time(row, expected):
     assert queue_fields(Known({}, {}, NOW))["S"].value(row) == expected
+
+
+def test_tasks_are_listed_by_their_indices_although_their_records_have_other_ids():
+    rows = [
+        {"id": 9, "array_job": 3, "array_task": 10},
+        {"id": 8, "array_job": None, "array_task": None},
+        {"id": 7, "array_job": 3, "array_task": 11},
+        {"id": 3, "array_job": 3, "array_task": None, "array": "2-4"},
+        {"id": 3, "array_job": None, "array_task": None, "array": None},
+    ]
+    assert [(row["id"], row["array_task"]) for row in sorted(rows, key=acct._by_task)] == [
+        (3, None), (3, None), (9, 10), (7, 11), (8, None)
+    ]  # fmt: skip
+
+
+def test_an_exclusive_job_has_the_cores_and_the_gpus_of_its_nodes():
+    held = {"vcore": 12.0, "memory": 2**30, "gpu": 4, "gpu:a100": 4}
+    row = {"id": 1, "nodes": 2, "cores": 2.0, "resources": {"vcore": 1.0}, "nodelist": "n[1-2]", "state": "running"}
+    columns = acct.fields(Known({}, {}, NOW))
+    shown = [columns[name].shown(row | {"allocated": held}) for name in ("alloccpus", "gpus", "alloctres", "reqcpus")]
+    assert shown == ["12", "4", "cpu=12,gres/gpu=4,gres/gpu:a100=4,mem=1G,node=2", "2"]
+    assert columns["alloccpus"].shown(row) == "2"
+    assert queue_fields(Known({}, {}, NOW))["C"].shown(row | {"allocated": held}) == "12"

@@ -26,5 +26,11 @@ def test_an_array_counts_by_its_tasks():
     ]
 
 
+def test_all_runs_of_a_job_that_was_queued_again_count():
+    again = job("alice", core_s=60.0, gpu_s=10.0, earlier_core_s=30.0, earlier_gpu_s=5.0)
+    [one] = of([again], "user")
+    assert (one["jobs"], one["core_s"], one["gpu_s"]) == (1, 90.0, 15.0)
+
+
 def test_jobs_of_hidden_users_are_summed_too():
     assert [one["user"] for one in of([job(None), job("alice", gpu_s=1.0)], "user")] == ["alice", None]

@@ -30,6 +30,13 @@ def test_slurms_variables_are_those_of_the_job():
     }  # fmt: skip
 
 
+def test_an_exclusive_job_has_the_cores_of_its_nodes():
+    place = msgspec.structs.replace(SLURM, resources={"vcore": 8000}, whole=[8000, 8000, 4500])
+    found = slurm(place)
+    assert found["SLURM_JOB_CPUS_PER_NODE"] == "8(x2),5"
+    assert (found["SLURM_CPUS_ON_NODE"], found["SLURM_CPUS_PER_TASK"]) == ("8", "8")
+
+
 def test_without_asking_there_are_none():
     assert not [name for name in job_environment({}, JobRequest(command=["x"]), SLURM) if name.startswith("SLURM")]
 

@@ -3,6 +3,7 @@
 import os
 import pwd
 
+import msgspec
 import pytest
 
 from rankd.core.admission.amount import SMALL_SHARE
@@ -109,6 +110,11 @@ def test_a_job_does_not_get_the_agents_credentials(tmp_path, monkeypatch, url, i
 )
 def test_a_job_is_held_to_what_it_asked_for(planner, resources, exclusive, expected):
     assert planner.plan(start(resources=resources, exclusive=exclusive)).limits == expected
+
+
+def test_an_exclusive_job_is_held_to_what_the_node_offers(planner):
+    whole = msgspec.structs.replace(start(resources={"vcore": 8000, "memory": 64}, exclusive=True), whole=[8000])
+    assert planner.plan(whole).limits == Limits(memory_bytes=64, vcore=8000, processes=MAX_PROCESSES)
 
 
 def test_an_agent_that_limits_nothing_still_bounds_processes(tmp_path):
