@@ -24,6 +24,11 @@ class BackfillRule:
         return self._problem.backfill == "strict"
 
     @property
+    def is_over(self) -> bool:
+        """Whether no further job may start, and nobody asks why."""
+        return self.ahead is not None and not self._problem.explain and not self._problem.each
+
+    @property
     def is_by_limit(self) -> bool:
         """Whether the jobs behind the reserved ones are tried in the order of their time limits."""
         return self._problem.backfill == "easy" and self._problem.backfill_order == "shortest"

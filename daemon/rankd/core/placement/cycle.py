@@ -94,11 +94,10 @@ class _Cycle:
 
     def run(self) -> CycleOutcome:
         self._pass(self._worth_trying())
-        while (turn := self.walk.next()) is not None:
+        while not self.rule.is_over and (turn := self.walk.next()) is not None:
             self.looked_at += 1
             case = self.cases.of(turn)
-            blocked = self._look(turn, case)
-            if blocked is not None:
+            if blocked := self._look(turn, case):
                 self._wait(turn, case, blocked)
         self._explain_limited()
         own, common = self._reasons_of_passed() if self.problem.explain else ([], ())
@@ -287,8 +286,7 @@ class _Cycle:
         charge(case.accounts, given, case.application)
         self.walk.started(turn.kind, given)
         self.backfilled += bool(self.reservations)
-        devices = self.table.device_ids(rows, shares)
-        self.placements.append(Placement(turn.job, self.table.names(rows), devices))
+        self.placements.append(Placement(turn.job, self.table.names(rows), self.table.device_ids(rows, shares)))
 
     def _over_whole(self, case: Case) -> Reason | None:
         """The reason, if the quotas do not allow enough whole nodes, whichever nodes are chosen; else None."""
@@ -340,6 +338,8 @@ class _Cycle:
         self.blocked.add((turn.queue, turn.kind))
         is_reserved = blocked.code in (RESOURCES, RESERVED) and self.rule.may_reserve() and self._reserve(turn, case)
         self.rule.on_blocked(turn.job, blocked.code)
+        if self.rule.is_over:
+            return
         goes_on = is_reserved and self.rule.may_reserve()
         if not (goes_on and self.rule.may_reserve_task(turn.job, self.limits.room(turn.job))):
             self.walk.pass_rest()

@@ -96,13 +96,18 @@ class FreeSteps:
             return
         order = np.lexsort((times, rows))
         rows, times, sums = rows[order], times[order], np.cumsum(amounts[order], axis=0)
-        is_last = np.append(rows[1:] != rows[:-1], True)
-        lasts = np.flatnonzero(is_last)
-        before = np.concatenate([np.zeros((1, sums.shape[1]), dtype=np.int64), sums[lasts[:-1]]])
-        sums -= np.repeat(before, np.diff(lasts, prepend=-1), axis=0)
-        kept = np.flatnonzero(is_last | np.append(times[1:] > times[:-1], True))
-        rows, times, is_last = rows[kept], times[kept], is_last[kept]
-        self._put(rows, times, np.where(is_last, np.inf, np.append(times[1:], np.inf)), sums[kept].T)
+        is_last = np.ones(len(rows), dtype=bool)
+        np.not_equal(rows[1:], rows[:-1], out=is_last[:-1])
+        lasts = is_last.nonzero()[0]
+        if len(lasts) > 1:
+            sums[lasts[0] + 1 :] -= np.repeat(sums[lasts[:-1]], lasts[1:] - lasts[:-1], axis=0)
+        is_kept = is_last.copy()
+        is_kept[:-1] |= times[1:] > times[:-1]
+        rows, times, is_last = rows[is_kept], times[is_kept], is_last[is_kept]
+        ends = np.empty(len(times))
+        ends[:-1] = times[1:]
+        ends[is_last] = np.inf
+        self._put(rows, times, ends, sums[is_kept].T)
 
     def _put(self, rows: IntArray, begins: FloatArray, ends: FloatArray, free: IntArray) -> None:
         if self._n + len(rows) > len(self._rows):
@@ -110,9 +115,12 @@ class FreeSteps:
         at, self._n = self._n, self._n + len(rows)
         self._rows[at : self._n], self._begins[at : self._n], self._ends[at : self._n] = rows, begins, ends
         self._free[:, at : self._n] = free
-        lasts = np.flatnonzero(ends == np.inf)
-        self._firsts[rows[lasts]] = np.append(0, lasts[:-1] + 1) + at
-        self._counts[rows[lasts]] = np.diff(lasts, prepend=-1)
+        lasts = (ends == np.inf).nonzero()[0]
+        firsts = np.zeros_like(lasts)
+        firsts[1:] = lasts[:-1] + 1
+        nodes = rows[lasts]
+        self._firsts[nodes] = firsts + at
+        self._counts[nodes] = lasts - firsts + 1
 
     def _drop_dead(self, coming: int) -> None:
         """Move the living steps to the front of new columns that have twice the room."""
@@ -128,6 +136,18 @@ class FreeSteps:
         places = places[self._begins[places] <= until]
         firsts = np.flatnonzero(np.diff(self._rows[places], prepend=-1))
         found: IntArray = np.minimum.reduceat(self._free[:, places], firsts, axis=1).T
+        return found
+
+    def at(self, nodes: IntArray, instant: float) -> IntArray:
+        """The free amounts of each node in the step that contains ``instant``, int64 (n, n_types + 1).
+
+        ``instant`` must not be before a node's first step.
+        """
+        places = [
+            first + int(self._begins[first : first + count].searchsorted(instant, side="right")) - 1
+            for first, count in zip(self._firsts[nodes].tolist(), self._counts[nodes].tolist(), strict=True)
+        ]
+        found: IntArray = self._free[:, places].T
         return found
 
     def falls_short(self, node: int, amounts: Iterable[tuple[int, int]]) -> float:

@@ -94,6 +94,8 @@ class Timeline:
         self._now = now
         self._begun: list[tuple[int, float, IntArray]] = []
         self._new: list[tuple[int, float, IntArray]] = []
+        self._taken_first: IntArray | None = None
+        """What the first reservation takes of its nodes, by ascending row, while the steps lack nothing else."""
         self._steps: FreeSteps | None = None
         self._reserved = np.zeros(len(table.nodes), dtype=bool)
         self._promised: dict[int, dict[float, int]] = {}
@@ -125,6 +127,7 @@ class Timeline:
             if self._steps is None:
                 self._begun.append((row, ends_at, vector))
                 continue
+            self._taken_first = None
             self._add(row, self._now, ends_at, vector)
             if self._reserved[row]:
                 self._log.append((row, ends_at, vector))
@@ -134,12 +137,14 @@ class Timeline:
 
         Of devices without a named model, only the sum is reserved. They are chosen when the job starts.
         """
+        is_first = not self._made and not self._new
         for row in rows:
             self._add(row, at, at + limit_s, self._taken(row, demand))
             self._reserved[row] = True
             self._promised.setdefault(row, {})[at] = job
         self._has_endless_reservation |= limit_s == math.inf
         self._made.append((at, np.array(rows)))
+        self._taken_first = np.array([self._taken(row, demand) for row in sorted(rows)]) if is_first else None
         self._starts_at = sorted({*self._starts_at, at})
 
     def _taken(self, row: int, demand: Demand) -> IntArray:
@@ -208,9 +213,13 @@ class Timeline:
 
     def _least_until(self, until: float) -> IntArray:
         """The smallest free amounts of each reserved node, in steps that begin up to ``until``; no bound for others."""
-        steps, rows = self._up_to_date(), np.flatnonzero(self._reserved)
+        rows = np.flatnonzero(self._reserved)
         least = np.full(self._table.free.shape, _UNKEPT)
-        least[rows] = steps.least(rows, until)
+        taken, steps = self._taken_first, self._steps
+        if taken is None or steps is None:
+            least[rows] = self._up_to_date().least(rows, until)
+        else:  # until a first reservation begins, free amounts only grow
+            least[rows] = np.minimum(steps.at(rows, self._now), steps.at(rows, until) - taken)
         return least
 
     def _catch_up(self, horizon: _Horizon) -> None:
@@ -236,7 +245,7 @@ class Timeline:
         if self._new:
             rows, times, vectors = zip(*self._new, strict=True)
             steps.change(np.array(rows), np.array(times), np.array(vectors))
-            self._new = []
+            self._new, self._taken_first = [], None
         return steps
 
     def _build(self) -> FreeSteps:

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import Protocol, runtime_checkable
+from functools import cache
+from typing import Protocol, cast, runtime_checkable
 
 import msgspec
 import numpy as np
@@ -128,8 +129,13 @@ class Elsewhere(Protocol):
 def begin(factors: Sequence[Factor], context: FactorContext) -> None:
     """Begin a full pass for all factors, before the values of any of them are needed."""
     for factor in factors:
-        if isinstance(factor, Elsewhere):
-            factor.begin(context)
+        if _is_elsewhere(type(factor)):
+            cast("Elsewhere", factor).begin(context)
+
+
+@cache
+def _is_elsewhere(kind: type) -> bool:
+    return issubclass(kind, Elsewhere)  # a protocol is slow to look at, and there may be a pass per millisecond
 
 
 SQL_NAMES = frozenset(

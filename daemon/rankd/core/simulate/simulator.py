@@ -63,6 +63,12 @@ class Simulation:
         self._tenants: dict[int, Tenant] = {}
         self._cores = self.work.columns.vcores * self.work.columns.nodes
         self._whole = total_of(self.work.shapes)
+        self._names = Names(
+            associations=association_names(self.work.tree, np.arange(self.work.tree.n_users, dtype=np.int64)),
+            qos=[one.name for one in site.qos],
+            queues=queue_names([self._views]),
+            partitions=[site.partition.name],
+        )
         self._arrived = 0
         self._reserved_s = math.inf
         self.starts_s: FloatArray = np.full(len(jobs), math.nan)
@@ -203,12 +209,7 @@ class Simulation:
             partition_nodes=np.array([float(len(self._site.nodes))]),
             partition_cores=np.array([self._nodes.totals.get(VCORE, 0) / MILLICORES]),
             applications=no_applications(),
-            names=Names(
-                associations=association_names(work.tree, ids),
-                qos=[one.name for one in qos],
-                queues=queue_names([self._views]),
-                partitions=[self._site.partition.name],
-            ),
+            names=self._names,
         )
 
 

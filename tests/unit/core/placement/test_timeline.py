@@ -4,6 +4,7 @@ a job may start before a reservation if it ends before it, or uses what the rese
 """
 
 import math
+from random import Random
 
 from builder import NOW, node, shape
 
@@ -53,6 +54,27 @@ def test_a_longer_job_may_use_what_the_reservation_leaves():
     nodes.occupy(0, shares[0])
     timeline.start([0], shares, 1000.0)
     assert not timeline.kept(1000.0).allows([0], small).any()
+
+
+def test_the_room_beside_a_first_reservation_is_the_same_whether_or_not_it_is_among_the_steps():
+    random = Random(7)
+    for _ in range(200):
+        names = [f"n{number}" for number in range(3)]
+        holds = [
+            Hold(node=random.choice(names), resources={"vcore": 1000}, ends_at=NOW + random.randint(0, 5))
+            for _ in range(random.randint(1, 8))
+        ]
+        used = {name: {"vcore": 1000 * sum(hold.node == name for hold in holds)} for name in names}
+        of_random = [node(name, used=used[name], vcore=8000) for name in names]
+        nodes = NodeTable(of_random, Fair(), NodeSort().resourceweights, holds)
+        quick, slow = Timeline(nodes, NOW), Timeline(nodes, NOW)
+        demand, rows = nodes.demand(shape(vcore=random.randint(1, 8) * 1000)), random.sample(range(3), 2)
+        at = NOW + random.randint(0, 6)
+        for timeline in (quick, slow):
+            assert timeline.windows(demand, 1.0, 1) is not None
+            timeline.reserve(7, rows, demand, at, 3.0)
+        slow.windows(demand, 1.0, 1)  # takes the reservation into the steps
+        assert quick.kept_until(at).free.tolist() == slow.kept_until(at).free.tolist()
 
 
 def test_without_reservations_everything_is_free_to_use():
