@@ -53,6 +53,7 @@ class Intake:
         self.loses_device_answers = False
         self.grace_s = 0.4
         self.max_processes = 4096
+        self.orphan_s = 60.0
         self.waiting: list[str] = []
         self.takes: list[tuple[str, Take]] = []
         self.device_reports: list[DeviceReport] = []
@@ -86,7 +87,9 @@ class Intake:
         await self._tell()
 
     def _answer(self, **more) -> NodeRegistered:
-        return NodeRegistered(heartbeat_s=0.1, grace_s=self.grace_s, max_processes=self.max_processes, **more)
+        return NodeRegistered(
+            heartbeat_s=0.1, grace_s=self.grace_s, max_processes=self.max_processes, orphan_s=self.orphan_s, **more
+        )
 
     async def _tell(self) -> None:
         async with self._news:

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from rankd.core.model.job import Dependency
+from rankd.core.model.job import Dependency, Interactive
 from rankd.core.model.notification import Notify
 from rankd.core.model.quantity import Amount
 from rankd.wire.job_selection import JobName
@@ -108,6 +108,7 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     cancelled_by: str | None = None
     env: dict[str, str] | UnsetType = UNSET
     notify: Notify | UnsetType | None = UNSET
+    interactive: Interactive | None = None
     priority_breakdown: Breakdown | UnsetType | None = UNSET
     devices: dict[str, list[str]] | UnsetType = UNSET
     failed_notifications: list[FailedNotification] | UnsetType = UNSET

@@ -57,6 +57,7 @@ class NodeRegistered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
     ``max_processes``: how many processes and threads a job may have at once on a node.
     ``outputs_s``: seconds after which the agent deletes output files; None: never.
+    ``orphan_s``: seconds after which an interactive job without a client is ended.
     ``end``: allocations that the node runs but that have ended in the records; other nodes may run the jobs by now.
     ``waiting``: nodes for which allocations wait. ``notes``: what the agent's log should say.
     """
@@ -65,6 +66,7 @@ class NodeRegistered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     grace_s: float
     max_processes: int = 4096
     outputs_s: float | None = None
+    orphan_s: float = 60.0
     end: list[int] = []
     waiting: list[str] = []
     notes: list[str] = []

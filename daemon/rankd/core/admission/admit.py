@@ -17,6 +17,7 @@ from rankd.core.admission.amount import asked_amounts
 from rankd.core.admission.dependency import check_form
 from rankd.core.admission.device_request import read_request
 from rankd.core.admission.fit import check_fit
+from rankd.core.admission.interactive_check import check_interactive
 from rankd.core.admission.limit import (
     LATEST_AT,
     LOOKED_UP_TEXTS,
@@ -137,6 +138,8 @@ def _check_values(request: JobRequest, settings: Settings, *, is_new: bool) -> N
     if is_new:
         check_own(request, settings)
         check_when(request)
+        if request.interactive is not None:
+            check_interactive(request)
     check_texts(request, LOOKED_UP_TEXTS)
     check_numbers(request)
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
+from msgspec import Meta
 
 from rankd.core.errors import InvalidTransition
 from rankd.core.model.array import ArrayRequest
@@ -137,6 +138,20 @@ class Dependency(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     job: int | str | None = None
 
 
+class Interactive(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A job whose input and output a client follows while it runs (``rankd run``).
+
+    ``pty``: it runs in a terminal of ``rows`` and ``columns``. ``input``: the client has input for it.
+    ``detach_ok``: it runs on when no client follows it any more; otherwise it is ended after ``sessions.orphan_s``.
+    """
+
+    pty: bool = False
+    input: bool = True
+    rows: Annotated[int, Meta(ge=1, le=65_535)] = 24
+    columns: Annotated[int, Meta(ge=1, le=65_535)] = 80
+    detach_ok: bool = False
+
+
 class JobRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A job as it is submitted. Only ``command`` is required.
 
@@ -180,6 +195,7 @@ class JobRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     comment: str | None = None
     held: bool = False
     notify: Notify | None = None
+    interactive: Interactive | None = None
 
 
 CHANGEABLE_FIELDS = (

@@ -224,6 +224,15 @@ class NodeSettings(_Setting, frozen=True, kw_only=True):
     forks fail. Agents receive a change with their next heartbeat; it counts for jobs that start after that."""
 
 
+class SessionSettings(_Setting, frozen=True, kw_only=True):
+    """Interactive jobs, and what their clients see of them."""
+
+    orphan_s: Annotated[float, Meta(ge=1)] = 60.0
+    """Seconds without a sign of its client after which an interactive job is sent SIGHUP and ended, with the cause
+    `orphaned`; with `detach_ok` (`rankd run --detach-ok`) it runs on. Time in which its node can't reach the broker
+    does not count. Agents receive a change with their next heartbeat."""
+
+
 class KnownNodeSettings(_Setting, frozen=True, kw_only=True):
     """Which nodes may join."""
 
@@ -357,6 +366,7 @@ class Settings(_Setting, frozen=True, kw_only=True):
     admission: AdmissionSettings = AdmissionSettings()
     privacy: PrivacySettings = PrivacySettings()
     node: NodeSettings = NodeSettings()
+    sessions: SessionSettings = SessionSettings()
     nodes: KnownNodeSettings = KnownNodeSettings()
     devices: DeviceSettings = DeviceSettings()
     retention: RetentionSettings = RetentionSettings()

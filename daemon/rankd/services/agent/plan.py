@@ -22,7 +22,7 @@ from rankd.services.agent.script_files import ScriptFiles
 from rankd.services.agent.users_directory import make_top, make_users_directory
 from rankd.services.keeper.cgroup_layout import Limits
 from rankd.services.keeper.device_rule import DeviceNumber
-from rankd.services.keeper.proc import Identity, Launch
+from rankd.services.keeper.proc import Identity, Launch, Session
 from rankd.services.keeper.state import FULL
 from rankd.services.runtime.clock import Clock
 from rankd.wire.message import StartJob
@@ -96,6 +96,7 @@ class Planner:
             identity=identity,
             limits=self._limits(start),
             denied=self._denied(start),
+            session=session_of(start),
         )
 
     def _denied(self, start: StartJob) -> list[DeviceNumber]:
@@ -204,6 +205,20 @@ class Planner:
             vcore=start.resources.get("vcore") or SMALL_SHARE,
             processes=self.max_processes,
         )
+
+
+def session_of(start: StartJob) -> Session | None:
+    """The streams of an interactive job on this node: only its first node has input."""
+    wanted = start.request.interactive
+    if wanted is None:
+        return None
+    return Session(
+        name=str(start.allocation),
+        pty=wanted.pty,
+        input=(wanted.input or wanted.pty) and start.rank == 0,
+        rows=wanted.rows,
+        columns=wanted.columns,
+    )
 
 
 def _pattern(directory: Path, start: StartJob) -> str:

@@ -21,6 +21,8 @@ from rankd.services.agent.device_monitor import DeviceMonitor
 from rankd.services.agent.device_owner import Owners
 from rankd.services.agent.device_watch import Machine
 from rankd.services.agent.identity import NO_SUCH_USER, OWNER_ONLY, ROOT_REFUSED
+from rankd.services.agent.interactive_jobs import LOOP as CLIENTS_LOOP
+from rankd.services.agent.interactive_jobs import InteractiveJobs
 from rankd.services.agent.ledger import Entry, Ledger
 from rankd.services.agent.leftover import end_leftovers
 from rankd.services.agent.output import LOOP as OUTPUTS_LOOP
@@ -78,6 +80,8 @@ class RealNode:
         self._outputs = OldOutputs(planner.output, self._ledger.jobs, has_users_rights=planner.has_users_rights)
         self._tidying: list[asyncio.Task[None]] = []
         self._link = KeeperLink(state.root, self._happened, self._lose_all)
+        self.orphan_s = 60.0
+        self.interactive = InteractiveJobs(state.root, self._link, lambda: (self.orphan_s, self.grace_s))
         self.monitor = self._monitor(machine) if machine else None
 
     def _monitor(self, machine: Machine) -> DeviceMonitor:
@@ -125,6 +129,8 @@ class RealNode:
             if entry.key in running:
                 self._planner.denial.deny_still(leftover.claim.files)
                 self._watch(entry)
+                claim = leftover.claim
+                self.interactive.add(entry.key, interactive=claim.interactive, detach_ok=claim.detach_ok)
             elif ended := leftover.ended or unwritten.get(entry.key):
                 self._ended(entry, ended)
             else:
@@ -136,7 +142,7 @@ class RealNode:
         loops = self._reporter.loops
         pulse = self._link.feel_pulse(loops.add(PULSE_LOOP))
         tidying = (keep_small([self._state.root / LOG]), self._outputs.run(loops, self._clock), pulse)
-        self._tidying = [group.create_task(task) for task in tidying]
+        self._tidying = [group.create_task(task) for task in (*tidying, self.interactive.run(loops.add(CLIENTS_LOOP)))]
         loops.reasons.append(self._link.waits_for)
         group.create_task(self._link.run(loops.add("keeper", KEEPER_BOUND_S)))
 
@@ -158,6 +164,7 @@ class RealNode:
             self._ended(entry, report)
 
     def _ended(self, entry: Entry[int], report: Report) -> None:
+        self.interactive.presence.end(entry.key)
         self._ledger.end(entry)
         self._report(report)
 
@@ -204,9 +211,7 @@ class RealNode:
 
     async def _claim(self, starts: Sequence[StartJob]) -> set[int]:
         files = self._planner.denial.files_of
-        claims = [
-            Claim(allocation=one.allocation, job=one.job, devices=_ids(one), files=files(_ids(one))) for one in starts
-        ]
+        claims = [_claim(one, files(_ids(one))) for one in starts]
         return await self._in_thread(lambda: self._state.claim(claims)) if claims else set()
 
     async def _start(self, starts: Sequence[StartJob]) -> None:
@@ -221,6 +226,8 @@ class RealNode:
             else:
                 self._link.ask(self._order(start, plan))
                 self._watch(entry)
+                claim = _claim(start, [])
+                self.interactive.add(entry.key, interactive=claim.interactive, detach_ok=claim.detach_ok)
         for entry, report in failed:
             await self._end(entry, report)
 
@@ -302,7 +309,7 @@ class RealNode:
     async def leave(self) -> None:
         """Leave the jobs to the keeper, which ends with the last of them."""
         await end_tasks(*self._tidying)
-        for name in (OUTPUTS_LOOP, PULSE_LOOP):
+        for name in (OUTPUTS_LOOP, PULSE_LOOP, CLIENTS_LOOP):
             self._reporter.loops.drop(name)
         running = self._ledger.running()
         if running:
@@ -344,6 +351,18 @@ class RealNode:
 
     def _in_thread(self, action: Callable[[], T]) -> asyncio.Future[T]:
         return asyncio.get_running_loop().run_in_executor(self._threads, action)
+
+
+def _claim(start: StartJob, files: list[str]) -> Claim:
+    wanted = start.request.interactive
+    return Claim(
+        allocation=start.allocation,
+        job=start.job,
+        devices=_ids(start),
+        files=files,
+        interactive=wanted is not None,
+        detach_ok=wanted is not None and wanted.detach_ok,
+    )
 
 
 def _ids(start: StartJob) -> list[str]:

@@ -82,6 +82,11 @@ class Reporter:
         """The id of the agent's state directory."""
 
     @property
+    def is_connected(self) -> bool:
+        """Whether the broker is there."""
+        return self._bus.client.is_connected
+
+    @property
     def loops(self) -> Loops:
         """The loops of the agent's connection."""
         return self._bus.loops

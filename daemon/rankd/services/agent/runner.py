@@ -21,14 +21,16 @@ class Runner(Protocol):
     """Starts and ends jobs, and reports that. Knows an allocation until its end is recorded.
 
     ``grace_s``: seconds between the request to end a job and its kill. ``max_processes``: the most processes of a job
-    at once. ``outputs_s``: seconds for which output files are kept; None means for ever. ``instance``: the id of the
-    state directory; empty if there is none. ``monitor`` watches the node's cards; None if they are not watched.
+    at once. ``outputs_s``: seconds for which output files are kept; None means for ever. ``orphan_s``: seconds after
+    which an interactive job without a client is ended. ``instance``: the id of the state directory; empty if there is
+    none. ``monitor`` watches the node's cards; None if they are not watched.
     ``confinement``: whether jobs can be kept from devices of other jobs, in words; empty if nothing is known about it.
     """
 
     grace_s: float
     max_processes: int
     outputs_s: float | None
+    orphan_s: float
     instance: str
     confinement: str
 

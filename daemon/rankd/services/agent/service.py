@@ -147,6 +147,7 @@ def _runner(options: AgentOptions, reporter: Reporter, clock: Clock) -> Iterator
         planner = Planner(state.root, output, options.run_as, limited=options.limited, instance=state.instance)
         planner.offer(options.devices.of(options.name))
         node = RealNode(options.name, state, planner, reporter, clock, None if options.devices else options.machine)
+        node.interactive.can_hear = lambda: reporter.is_connected
         log.info("%s", options.run_as.statement())
         try:
             yield node
@@ -283,6 +284,7 @@ class Agent:
         self._runner.grace_s = answer.grace_s
         self._runner.max_processes = answer.max_processes
         self._runner.outputs_s = answer.outputs_s
+        self._runner.orphan_s = answer.orphan_s
         self._requests.wake(answer.waiting)
 
     def _on_registered(self, node: str, to_end: Sequence[int]) -> None:

@@ -30,6 +30,7 @@ class SimulatedNodes:
         self.grace_s = 0.0
         self.max_processes = 0
         self.outputs_s: float | None = None
+        self.orphan_s = 60.0
         self.instance = ""
         self.confinement = ""
         self.monitor = None

@@ -7,8 +7,8 @@ import os
 import select
 import signal
 import socket
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from rankd.services.keeper.proc import Identity, Session
@@ -99,6 +99,25 @@ class RelayProcess:
 def socket_of(state: Path, name: str) -> Path:
     """Where the relay of a session listens."""
     return state / DIRECTORY / name
+
+
+@contextmanager
+def connected(state: Path, name: str) -> Iterator[socket.socket]:
+    """A connection to the relay of a session, which does not block.
+
+    Raises:
+        OSError: there is none: it has not started yet, or nobody waits for its output any more.
+    """
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+    try:
+        descriptor = os.open(state / DIRECTORY, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            connection.connect(f"/proc/self/fd/{descriptor}/{name}")
+        finally:
+            os.close(descriptor)
+        yield connection
+    finally:
+        connection.close()
 
 
 def _listening(state: Path, name: str) -> socket.socket:

@@ -53,13 +53,15 @@ CLAIMS_PER_RECORD = 10_000  # ext4 allows 65,000 links to a file
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
     """The right to start an allocation once. ``devices``: the ids of those that it holds on this node.
 
-    ``files``: those of its devices.
+    ``files``: those of its devices. ``interactive``: a client follows it; ``detach_ok``: it may run on without one.
     """
 
     allocation: int
     job: int
     devices: list[str] = []
     files: list[str] = []
+    interactive: bool = False
+    detach_ok: bool = False
 
 
 class ProcessRecord(msgspec.Struct, frozen=True, kw_only=True):

@@ -140,6 +140,7 @@ def test_every_field_is_checked():
         "script", "slurm_env",  # core.admission.script_check; a boolean
         "open_mode",  # two words
         "notify",  # core.admission.notify_check
+        "interactive",  # core.admission.interactive_check
     }  # fmt: skip
     assert set(JobRequest.__struct_fields__) == elsewhere | OWN_TEXTS.keys() | LOOKED_UP_TEXTS.keys()
 
@@ -157,6 +158,7 @@ def test_the_limits_are_documented():
         "cancel_if_unmet",
         "slurm_env",
         "open_mode",
+        "interactive",
     }
 
 
