@@ -118,6 +118,7 @@ WAITS = {
     "services/agent/allocation_request.py": "asks over a connection",
     "services/agent/device_report.py": "asks over a connection",
     "services/agent/device_watch.py": "a process",
+    "services/agent/interactive_jobs.py": "a keeper and relays",
     "services/agent/real_node.py": "a keeper",
     "services/agent/registration.py": "asks over a connection",
     "services/agent/service.py": "a broker and a runner",

@@ -7,7 +7,6 @@ import logging
 import signal
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 from rankd.bus.liveness import Loop
@@ -76,5 +75,8 @@ class InteractiveJobs:
 
     async def let_go(self, allocation: int) -> None:
         """Tell the relay that nobody reads: the job's output goes to its files only."""
-        with suppress(OSError), connected(self._state, str(allocation)) as relay:
-            await asyncio.get_running_loop().sock_sendall(relay, frame(DETACHED))
+        try:
+            with connected(self._state, str(allocation)) as relay:
+                await asyncio.get_running_loop().sock_sendall(relay, frame(DETACHED))
+        except OSError:  # it starts just now: look again later
+            self.heard(allocation)

@@ -199,14 +199,14 @@ class Relay:
     def _on_agent(self, events: int) -> None:
         agent = self._agent
         try:
-            if agent is not None and events & select.POLLOUT:
-                del self._queued[: agent.send(self._queued)]
             if agent is not None and events & (select.POLLIN | select.POLLHUP | select.POLLERR):
                 part = agent.recv(PART)
                 if not part:
                     self._drop_agent()
                 for kind, offset, payload in self._frames.feed(part):
                     self._do(kind, offset, payload)
+            if events & select.POLLOUT:
+                self._send_queued()
         except BlockingIOError:
             return
         except (OSError, BadFrame, struct.error):
@@ -305,8 +305,9 @@ class Relay:
                 del self._queued[: self._agent.send(self._queued)]
         except BlockingIOError:
             return
-        except OSError:
-            self._drop_agent()
+        except OSError:  # it has closed; what it sent before that can still be read
+            self._queued.clear()
+            self._sends = False
 
     def _send_output(self) -> None:
         """Send output that was not sent yet, as long as the agent's socket takes it."""
