@@ -146,7 +146,7 @@ def test_every_setting_says_what_it_does(reference):
     kinds = [kind for kind in vars(setting).values() if isinstance(kind, type) and kind.__module__ == setting.__name__]
     fields = [(kind, field.name) for kind in kinds for field in msgspec.structs.fields(kind)]
     tables = {"priority", "fairshare", "plugins", "scheduling", "admission", "node", "retention", "qos", "adapters"}
-    tables |= {"privacy", "nodes", "notifications", "devices", "nats"}
+    tables |= {"privacy", "nodes", "notifications", "devices", "nats", "sessions"}
     assert [name for kind, name in fields if name not in {*reference.field_texts(kind), *tables}] == []
 
 
