@@ -14,7 +14,7 @@ from rankd.core.model.array import parse_array
 from rankd.core.model.index_set import count, each, parse, read
 from rankd.core.model.job import Event, JobRequest, State
 from rankd.store.engine.group_commit import MAX_GROUP
-from rankd.store.feed.pending_kind import all_arrays, all_tasks, changed_arrays, changed_tasks
+from rankd.store.feed.pending_kind import all_arrays, all_tasks, changed_arrays, changed_tasks, indices_in
 from rankd.store.look.job_detail import job_detail, job_events
 from rankd.store.look.job_filter import by_record, job_ids
 from rankd.store.look.job_name import record_of
@@ -304,10 +304,12 @@ async def test_the_scheduler_reads_arrays_and_tasks_of_limited_ones(store):
     ]
     [row] = await store.rows("jobs", id=other)
     held = await store.write(split_these, array, parse("7"), "x", NOW)
-    await store.write(split_these, other, parse("1"), "x", NOW)
+    alone = await store.write(split_these, other, parse("1"), "x", NOW)
     changed = await store.read(changed_arrays, row["revision"])
     assert [(one.id, one.tasks) for one in changed] == [(array, 9), (other, 3)]
-    assert await store.read(all_tasks) == [(held[7], array, 2)] == await store.read(changed_tasks, row["revision"])
+    tasks = [(held[7], array, 2, 7), (alone[1], other, None, 1)]
+    assert sorted(await store.read(all_tasks)) == sorted(await store.read(changed_tasks, row["revision"])) == tasks
+    assert await store.read(indices_in, [array, other]) == {array: parse("0-6,8-9"), other: parse("0,2-3")}
 
 
 async def test_whose_tasks_get_records_is_known(store):

@@ -21,7 +21,7 @@ from rankd.store.feed.job import load_jobs
 from rankd.store.feed.job_end import has_freed_room
 from rankd.store.feed.notification import due_in, missed_events, next_lane, noted_until
 from rankd.store.feed.occupancy import read_open
-from rankd.store.feed.pending_kind import all_arrays, all_tasks, changed_arrays, changed_tasks
+from rankd.store.feed.pending_kind import all_arrays, all_tasks, changed_arrays, changed_tasks, indices_in
 from rankd.store.feed.shape import read_shape
 from rankd.store.record.allocation_device import devices_of, devices_of_nodes, held_devices
 from rankd.store.record.array import which_are_arrays
@@ -139,6 +139,7 @@ def watched(verb, *arguments, **named):
         (changed_arrays, [1]),
         (all_tasks, []),
         (changed_tasks, [1]),
+        (indices_in, [[1, 2]]),
         (targets_of, [[FIRST, "1_3"]]),
         (next_lane, [""]),
         (due_in, ["mailto", 4, [1, 2], NOW]),

@@ -15,8 +15,10 @@ from rankd.config.configuration import load_configuration
 from rankd.config.evaluation import Evaluator
 from rankd.core.model.array import parse_array
 from rankd.core.model.device import Device
+from rankd.core.model.index_set import each, of, read
 from rankd.store.engine.reading import open_for_reading
 from rankd.store.look.dump import dump
+from rankd.store.record.array import split_these
 from rankd.store.record.node import register_node
 from rankd.wire.message import NodeRegistration, Report
 
@@ -109,14 +111,26 @@ async def go_on(cluster, draw, now):
         await cluster.report(*[(node, report) for node in json.loads(nodes)], at=now)
 
 
+async def split(cluster, draw, now):
+    """Some tasks of a waiting array get records of their own, as if each had been changed alone."""
+    arrays = cluster.rows('SELECT id, "array" FROM jobs WHERE "array" IS NOT NULL ORDER BY id')
+    for array, indices in draw.sample(arrays, min(len(arrays), 2)):
+        chosen = draw.sample(list(each(read(indices))), 1)
+        await cluster.database.write(lambda c, array=array, chosen=chosen: split_these(c, array, of(chosen), "x", now))
+
+
 def decided(cluster, queues=QUEUES):
     """By evaluate, of a dump: allocations, reservations, and why others wait."""
     with closing(open_for_reading(cluster.database.path)) as connection:
         document = dump(connection, cluster.configuration, queues).document
     found = msgspec.to_builtins(Evaluator().evaluate(msgspec.json.encode(document)))
     assert found["rejected"] == []
+    tasks = {id_: own for id_, *own in cluster.rows("SELECT id, array_job, array_task FROM jobs WHERE array_job > 0")}
     return (
-        [(row["job"], row.get("task"), row["nodes"], row.get("devices")) for row in found["allocations"]],
+        [
+            (*tasks.get(row["job"], (row["job"], row.get("task"))), row["nodes"], row.get("devices"))
+            for row in found["allocations"]
+        ],
         sorted({row["job"]: _reserved(row) for row in reversed(found["reservations"])}.values()),
         {row["id"]: row["reason"] for row in found["jobs"] if row["reason"]},
     )
@@ -141,12 +155,18 @@ def recorded(cluster, since):
     )
 
 
-def assert_same_reasons(found, expected):
-    """What no node had room for from the beginning waits for no turn: its quotas are those of the cycle's end."""
+def assert_same_reasons(found, expected, array_of):
+    """What no node had room for from the beginning waits for no turn: its quotas are those of the cycle's end.
+
+    The scheduler has one reason for all jobs of a queue and a kind, that of the first one: also for tasks of an array.
+    """
+    of_array = {}
+    for job, reason in expected.items():
+        of_array.setdefault(array_of.get(job, job), set()).add(reason)
     assert found.keys() == expected.keys()
     for job, reason in found.items():
         by_the_end = reason in ("queue quota", "user limit") and expected[job] in ("no node fits", "resources")
-        assert reason == expected[job] or by_the_end, job
+        assert reason == expected[job] or by_the_end or reason in of_array[array_of.get(job, job)], job
 
 
 @pytest.mark.parametrize("backfill", ["easy", "conservative", "none", "strict", "shortest"])
@@ -167,6 +187,7 @@ async def test_the_scheduler_decides_what_evaluate_decides_of_a_dump(broker, tmp
             await go_on(cluster, draw, now)
             for _ in range(draw.randint(1, 8)):
                 await cluster.submit(a_job(draw, now), at=now)
+            await split(cluster, draw, now)
             await prioritizer.run_once(now)
             [(since,)] = cluster.rows("SELECT coalesce(max(id), 0) FROM allocations")
             expected = decided(cluster)
@@ -174,6 +195,7 @@ async def test_the_scheduler_decides_what_evaluate_decides_of_a_dump(broker, tmp
                 continue  # nothing that came can run yet: no trigger, no cycle
             found = recorded(cluster, since)
             assert found[:2] == expected[:2]
-            assert_same_reasons(found[2], expected[2])
+            array_of = dict(cluster.rows("SELECT id, array_job FROM jobs WHERE array_job > 0"))
+            assert_same_reasons(found[2], expected[2], array_of)
             n_started += len(found[0])
         assert n_started > 4

@@ -6,10 +6,12 @@ the same. New jobs go to the end, because ids ascend.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 
+from rankd.core.model.index_set import EMPTY, IndexSet
+from rankd.core.placement.task_turn import TaskTurn
 from rankd.core.ranking.columns import IntArray
 from rankd.mirror.pending_columns import PendingColumns, concatenated
 from rankd.mirror.pending_kinds import PendingKinds, ReadShape, Rules
@@ -33,7 +35,13 @@ class PendingTable:
         self.arrays: dict[int, PendingArray] = {}
         """The arrays among the pending jobs, and perhaps some that have none left."""
         self.tasks: dict[int, PendingTask] = {}
-        """The pending tasks with records of their own, of arrays with a limit."""
+        """The pending tasks with records of their own."""
+        self.indices: dict[int, IndexSet] = {}
+        """Of arrays that have such tasks: the indices that are pending in their records."""
+        self._indices_at: dict[int, int] = {}
+        """The event of each of these arrays with which its indices were read."""
+        self._turns: tuple[int, dict[int, TaskTurn]] = (-1, {})
+        """The tasks, and the number of ``changes`` that they include."""
         self._touched_in: dict[int, int] = {}
         """For each leaf, the number of the last change that affected it."""
         self._index = RowIndex()
@@ -94,8 +102,29 @@ class PendingTable:
 
     def array_limits(self) -> dict[int, int]:
         """The limit of each array that has one and of which a task is pending."""
-        limits = {task.array: task.limit for task in self.tasks.values()}
+        limits = {task.array: task.limit for task in self.tasks.values() if task.limit is not None}
         return limits | {array.id: array.limit for array in self.arrays.values() if array.limit is not None}
+
+    def read_indices(self, read: Callable[[Collection[int]], Mapping[int, IndexSet]]) -> None:
+        """Learn the indices of the arrays that have pending tasks with records of their own, as far as they changed."""
+        arrays = {task.array for task in self.tasks.values()} & self.arrays.keys() if self.tasks else set()
+        for gone in self.indices.keys() - arrays:
+            del self.indices[gone], self._indices_at[gone]
+        changed = [array for array in arrays if self._indices_at.get(array) != self.arrays[array].revision]
+        if changed:
+            self.changes += 1
+            found = read(changed)
+            self.indices.update({array: found.get(array, EMPTY) for array in changed})
+            self._indices_at.update({array: self.arrays[array].revision for array in changed})
+
+    def turns(self) -> Mapping[int, TaskTurn]:
+        """The arrays and indices of the pending tasks with records of their own."""
+        if not self.tasks:
+            return {}
+        if self._turns[0] != self.changes:
+            turns = {task.id: TaskTurn(task.array, task.task) for task in self.tasks.values()}
+            self._turns = (self.changes, turns)
+        return self._turns[1]
 
     def lookup(self, ids: IntArray) -> IntArray:
         """Rows of jobs; -1 for unknown ones."""

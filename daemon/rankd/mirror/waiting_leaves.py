@@ -14,6 +14,7 @@ import msgspec
 import numpy as np
 
 from rankd.core.placement.problem import WaitingJobs
+from rankd.core.placement.task_turn import in_turn
 from rankd.core.ranking.columns import IntArray
 from rankd.mirror.leaf_orders import LeafOrder, LeafOrders
 from rankd.mirror.pending_table import PendingTable
@@ -129,10 +130,11 @@ class WaitingLeaves:
     def _still_waiting(self, queue: int, behind: Unranked, *, by_usage: bool) -> WaitingJobs:
         """The jobs of a leaf that a cycle considers, in order."""
         columns, (ids, priorities, rows) = self._table.columns, self._fresh(queue)
+        n_ranked, turns = len(ids), self._table.turns()
         if len(behind.rows):
             rows = np.concatenate([rows, behind.rows])
             ids, priorities = columns.ids[rows], np.concatenate([priorities, behind.priorities])
-        return WaitingJobs(
+        waiting = WaitingJobs(
             jobs=ids,
             priorities=priorities,
             kinds=columns.kinds[rows],
@@ -140,6 +142,7 @@ class WaitingLeaves:
             submitted_at=columns.submitted_at[rows] if by_usage else None,
             tasks=self._table.tasks_of(queue, ids) if self._table.arrays else None,
         )
+        return in_turn(waiting, turns, self._table.indices, n_ranked) if turns else waiting
 
     def _fresh(self, queue: int) -> tuple[IntArray, IntArray, IntArray]:
         """Ids, priorities and rows of a leaf's ranked jobs that have not changed since the generation."""

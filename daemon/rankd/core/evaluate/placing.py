@@ -12,6 +12,7 @@ import numpy as np
 from rankd.core.evaluate.admission import Job
 from rankd.core.evaluate.amount import add
 from rankd.core.evaluate.state import Situation
+from rankd.core.model.index_set import IndexSet
 from rankd.core.model.quantity import Resources
 from rankd.core.model.setting import SchedulingSettings
 from rankd.core.placement.cycle import run_cycle
@@ -19,6 +20,7 @@ from rankd.core.placement.kind_table import KindTable
 from rankd.core.placement.node_table import NodeSortPolicy, NodeTable
 from rankd.core.placement.problem import Hold, PartitionProblem, Placement, Reservation, Tenant, WaitingJobs
 from rankd.core.placement.request import Kind, Shape
+from rankd.core.placement.task_turn import TaskTurn, in_turn
 from rankd.core.ranking.columns import IntArray
 from rankd.core.ranking.queue_view import roll_up
 from rankd.core.ranking.ranking import Ranking
@@ -115,10 +117,11 @@ class _Cycles:
         )
         columns = situation.state.jobs
         queues = columns.queues[places]
+        turns, rests = self._turns()
         waiting = {}
         for queue in np.unique(queues).tolist():
             own = np.flatnonzero(queues == queue)
-            waiting[queue] = WaitingJobs(
+            ranked = WaitingJobs(
                 jobs=ranking.ids[own],
                 priorities=ranking.ranked_priorities[own],
                 kinds=kinds[own],
@@ -126,7 +129,25 @@ class _Cycles:
                 submitted_at=columns.submitted_at[places[own]],
                 tasks=self._tasks(ranking.ids[own].tolist()),
             )
+            waiting[queue] = in_turn(ranked, turns, rests) if turns else ranked
         return waiting
+
+    def _turns(self) -> tuple[dict[int, TaskTurn], dict[int, IndexSet]]:
+        """The pending tasks that are jobs of their own, and the indices of arrays that may start."""
+        pending, eligible = self._situation.pending, self._situation.eligible_tasks
+        numbers = {job.entry.id: job.number for job in pending if job.array is not None}
+        turns: dict[int, TaskTurn] = {}
+        for job in pending:
+            array, task = job.entry.array_job, job.entry.array_task
+            if array is not None and task is not None:
+                turns[job.number] = TaskTurn(numbers.setdefault(array, -1 - len(numbers)), task)
+        arrays = {turn.array for turn in turns.values()}
+        rests = {
+            job.number: eligible.get(job.number, job.array.indices)
+            for job in pending
+            if job.array is not None and job.number in arrays
+        }
+        return turns, rests
 
     def _tasks(self, numbers: Sequence[int]) -> IntArray | None:
         """The tasks of each of these jobs; None if none is an array."""

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+
+from rankd.core.ranking.columns import IntArray
+
 _NOTHING: Mapping[int, int] = {}
 
 
@@ -20,6 +24,15 @@ class ArrayLimits:
     def is_reached(self, job: int) -> bool:
         """Whether no more tasks of this array, or of this task's array, may start."""
         return bool(self._rooms) and self._rooms.get(self._array_of.get(job, job), 1) <= 0
+
+    def arrays_of(self, jobs: IntArray) -> IntArray:
+        """The jobs themselves; for tasks with records of their own, their arrays."""
+        if not self._array_of:
+            return jobs
+        arrays = jobs.copy()
+        for place in np.flatnonzero(np.isin(jobs, list(self._array_of))).tolist():
+            arrays[place] = self._array_of[int(jobs[place])]
+        return arrays
 
     def room(self, job: int) -> int | None:
         """How many more tasks of this array, or of this task's array, may start; None: any number."""

@@ -90,7 +90,8 @@ class ShortestFirst:
         if not parts:
             return
         queues, jobs, of_kinds, submitted_at, tasks = (np.concatenate(column) for column in zip(*parts, strict=True))
-        order = np.lexsort((jobs, submitted_at, kinds.limits_s[of_kinds]))
+        # tasks of an array keep the order that they have in their leaf
+        order = np.lexsort((np.arange(len(jobs)), self._limits.arrays_of(jobs), submitted_at, kinds.limits_s[of_kinds]))
         columns = [column[order].tolist() for column in (queues, jobs, of_kinds, tasks)]
         for queue, job, kind, count in zip(*columns, strict=True):
             yield Turn(queue, job, kind), count

@@ -38,6 +38,7 @@ from rankd.store.feed.pending_kind import (
     changed_arrays,
     changed_jobs,
     changed_tasks,
+    indices_in,
 )
 from rankd.store.feed.shape import read_shape
 from rankd.store.record.all_nodes import all_nodes
@@ -112,6 +113,7 @@ class SchedulingSource:
         self.pending.load(batches, lambda job: read_shape(connection, job))
         self.pending.arrays = {array.id: array for array in all_arrays(connection)}
         self.pending.tasks = {task.id: task for task in all_tasks(connection)}
+        self.pending.read_indices(lambda arrays: indices_in(connection, arrays))
         self._revision = last_id(connection, "job_events")
 
     def refresh(self, connection: Connection, now: float) -> None:
@@ -165,6 +167,7 @@ class SchedulingSource:
             self.triggers.add(SUBMITTED)
         known.update((array.id, array) for array in arrays)
         self.pending.tasks.update((task.id, task) for task in tasks)
+        self.pending.read_indices(lambda arrays: indices_in(connection, arrays))
         return is_any_eligible
 
     def _read_nodes(self, connection: Connection) -> None:
@@ -258,7 +261,7 @@ class SchedulingSource:
     def _problems(self, waiting: Mapping[int, WaitingJobs], now: float) -> list[PartitionProblem]:
         scheduling = self._configuration.settings.scheduling
         rooms, problems = self._array_rooms(), []
-        array_of = {task.id: task.array for task in self.pending.tasks.values()}
+        array_of = {task: turn.array for task, turn in self.pending.turns().items()}
         for partition in self._queues.partitions:
             queues = self._queues.of(partition, self._nodes)
             problems.append(

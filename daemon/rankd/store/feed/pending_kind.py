@@ -6,16 +6,18 @@ of processor time, of which SQLite and its driver take 1.5 s. With SQLAlchemy's 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from sqlalchemy import bindparam, func, select
 
+from rankd.core.model.index_set import IndexSet, read
 from rankd.core.model.job import State
 from rankd.core.ranking.columns import BoolArray, FloatArray, IntArray
 from rankd.store.engine.bulk import stream
 from rankd.store.engine.connection import Connection
+from rankd.store.engine.listed import values_of
 from rankd.store.engine.plan import by_index, in_order
 from rankd.store.schema.job_table import IS_ACTIVE
 from rankd.store.schema.table import arrays, jobs
@@ -37,11 +39,16 @@ _ALL_ARRAYS = by_index(_ARRAYS, jobs, "jobs_arrays")
 _CHANGED_ARRAYS = by_index(_ARRAYS.where(jobs.c.revision > bindparam("revision")), jobs, "jobs_revision")
 _ARRAY = jobs.alias("array")
 _TASKS = (
-    select(jobs.c.id, jobs.c.array_job, _ARRAY.c.array_limit)
+    select(jobs.c.id, jobs.c.array_job, _ARRAY.c.array_limit, jobs.c.array_task)
     .join_from(jobs, _ARRAY, _ARRAY.c.id == jobs.c.array_job)
-    .where(jobs.c.state == State.PENDING.value, _ARRAY.c.array_limit.is_not(None))
+    .where(jobs.c.state == State.PENDING.value)
 )
 _ALL_TASKS = _TASKS.where(IS_ACTIVE)
+_INDICES = (
+    select(jobs.c.id, func.coalesce(arrays.c.eligible, jobs.c.array))
+    .join_from(jobs, arrays, arrays.c.job_id == jobs.c.id)
+    .where(jobs.c.id.in_(values_of("arrays")), jobs.c.array.is_not(None))
+)
 _CHANGED_TASKS = by_index(_TASKS.where(jobs.c.revision > bindparam("revision")), jobs, "jobs_revision")
 _USERS = 'j."user", j.groups'
 _NO_USERS = "NULL, NULL"
@@ -126,21 +133,28 @@ def changed_arrays(connection: Connection, revision: int) -> list[PendingArray]:
 
 
 class PendingTask(NamedTuple):
-    """A pending task with a record of its own, of an array with a limit."""
+    """A pending task with a record of its own. ``limit``: that of its array; ``task``: its index."""
 
     id: int
     array: int
-    limit: int
+    limit: int | None
+    task: int
 
 
 def all_tasks(connection: Connection) -> list[PendingTask]:
-    """Every pending task with a record of its own, of arrays with a limit."""
+    """Every pending task with a record of its own."""
     return [PendingTask._make(row) for row in connection.execute(_ALL_TASKS)]
 
 
 def changed_tasks(connection: Connection, revision: int) -> list[PendingTask]:
     """Those of them that had an event after this one."""
     return [PendingTask._make(row) for row in connection.execute(_CHANGED_TASKS, {"revision": revision})]
+
+
+def indices_in(connection: Connection, wanted: Collection[int]) -> dict[int, IndexSet]:
+    """The indices of each of these arrays that are pending in its record, and may start."""
+    rows = connection.execute(_INDICES, {"arrays": wanted})
+    return {array: read(indices) for array, indices in rows}
 
 
 def _names(with_users: bool) -> str:
