@@ -10,7 +10,7 @@ from contract.store import Store
 from postgres_server import server
 from watch import PATIENCE_S
 
-from rankd.core.errors import RoleLost, Unavailable, UnknownOutcome
+from rankd.core.errors import Unavailable, UnknownOutcome
 from rankd.store.engine.group_commit import GroupCommit
 from rankd.store.engine.last_id import last_id
 from rankd.store.engine.postgres import WRITE_LOCK, PostgresDatabase
@@ -122,15 +122,6 @@ async def test_an_id_is_not_used_again_after_its_row_was_deleted(database):
 async def test_many_writers_of_two_processes_make_dense_events(database, other):
     await asyncio.gather(*(one.write(note) for one in (database, other) for _ in range(50)))
     assert await database.read(numbers) == list(range(1, 101))
-
-
-async def test_an_older_holder_of_a_role_writes_nothing(database, other):
-    (other.path.parent).mkdir(exist_ok=True)
-    await database.take_role("intake", NOW)
-    await other.take_role("intake", NOW)
-    with pytest.raises(RoleLost):
-        await database.write(note, role="intake")
-    assert await other.read(numbers) == []
 
 
 def kill_own_session(connection):

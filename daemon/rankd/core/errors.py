@@ -180,10 +180,12 @@ class FactorError(RankdError):
 
 
 class RoleLost(RankdError):
-    """Another instance has taken this singleton role. This instance must not write any more."""
+    """Another instance has taken this role, or may have. This one must not write any more; the other one answers."""
+
+    retryable: ClassVar[bool] = True
 
     def __init__(self, role: str) -> None:
-        super().__init__("role_lost", f"another instance is the {role} now; this one stops")
+        super().__init__("role_lost", f"another instance is the {role} now; this one stops", status=503)
         self.role = role
 
 

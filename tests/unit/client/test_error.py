@@ -12,7 +12,8 @@ from rankd.core.errors import AboveLimit, RankdError, Refused, RoleLost, Unavail
         (Refused("strange", "no", status=418), BadRequest),
         (Unavailable("no_answer", "no"), NotReady),
         (AboveLimit("too_many_pending", "no"), OverLimit),
-        (RoleLost("intake"), RequestError),
+        (RoleLost("intake"), NotReady),
+        (RankdError("strange", "no", status=500), RequestError),
     ],
 )
 def test_an_error_is_of_the_family_of_its_status_and_keeps_what_it_says(error, family):

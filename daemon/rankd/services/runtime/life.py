@@ -16,7 +16,7 @@ from rankd.bus.liveness import BOUND_S, Loops
 from rankd.bus.outage import Spell
 from rankd.core.errors import Unavailable
 from rankd.store.engine.connection import ping
-from rankd.store.engine.database import ALIVE_EVERY_S, Database
+from rankd.store.engine.database import Database
 from rankd.wire.codec import UNREADABLE
 from rankd.wire.message import Committed
 from rankd.wire.subject import WAKE
@@ -100,17 +100,21 @@ class Patience:
 
 
 async def stay_alive(database: Database, role: str, loops: Loops) -> None:
-    """Record signs of life of a role's holder until cancelled."""
+    """Record signs of life of a role's holder until cancelled.
+
+    Raises:
+        RoleLost: another instance has taken the role, or may have.
+    """
     loop, patience = loops.add("signs of life", 2 * BOUND_S), Patience("signs of life", log)
     while True:
         loop.beat()
         try:
-            await database.stay_alive(role)
+            pause_s = await database.stay_alive(role)
         except Unavailable as error:
             await patience.wait(error)
         else:
             patience.over()
-            await asyncio.sleep(ALIVE_EVERY_S)
+            await asyncio.sleep(pause_s)
 
 
 class Wake:

@@ -56,19 +56,26 @@ class Database(AbstractAsyncContextManager["Database", None], Protocol):
     async def look(self, work: Callable[[Connection], T]) -> T:
         """As :meth:`read`, for queries of users: no other read waits for them, however many there are."""
 
+    @property
+    def has_standbys(self) -> bool:
+        """Whether :meth:`take_role` waits while another process holds the role. If not, it fails."""
+
     async def take_role(self, role: str, now: float) -> int:
         """Become the only holder of ``role`` until the database is closed; returns the new epoch.
 
         Raises:
-            Unavailable: ``already_running``: another process holds it.
+            Unavailable: ``already_running``: another process holds it, and this database has no standbys.
         """
 
-    async def stay_alive(self, role: str) -> None:
-        """Record a sign of life of the holder of ``role``, unless one of its writes has just recorded one.
+    async def stay_alive(self, role: str) -> float:
+        """Record a sign of life of the holder of ``role`` if one is due; returns the seconds until the next call.
 
         Raises:
             RoleLost, Unavailable: as :meth:`write`.
         """
+
+    def note_ready(self, role: str) -> None:
+        """Record soon that this holder of ``role`` has done its first work: its take-over is complete."""
 
     async def checkpoint(self) -> int:
         """Do the database's regular maintenance if it is due. Only one process does this.

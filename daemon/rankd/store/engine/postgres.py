@@ -17,22 +17,25 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
+import psycopg
 from sqlalchemy import Connection, Engine
 
-from rankd.core.errors import Unavailable
+from rankd.core.errors import RoleLost, Unavailable
+from rankd.store.engine.close_watch import GRACE_S, Sockets
 from rankd.store.engine.database import Database
 from rankd.store.engine.postgres_connection import (
     BEGIN_READING,
     STORAGE_FAILED,
     UNKNOWN_OUTCOME,
+    connect,
     engine_of,
     storage_failures,
     unknown_outcome,
     without_password,
 )
-from rankd.store.engine.role import Roles
+from rankd.store.engine.role_lease import RoleLease, boot_clock
 
 T = TypeVar("T")
 
@@ -46,32 +49,40 @@ RECENT_FAILURE_S = 30.0
 """A failed write is reported for this many seconds, unless a later one succeeds."""
 READERS = 4
 LOOKERS = 4
+ASK_EVERY_S = 0.2
+"""A standby looks at its role this often. It is less than a lease lasts, and little work."""
+HOLDER_LOOKS_EVERY_S = 0.5
+LEASE_CONNECT_S = 2
+_IDLE = "SET LOCAL idle_in_transaction_session_timeout TO 30000"
+"""A writer that is paused or cut off must not hold the lock for ever. Roles have a shorter time: see `role_lease`."""
 _LOCK = f"SELECT pg_advisory_xact_lock({WRITE_LOCK})"
-_BEGIN_DURABLE = f"BEGIN; {_LOCK}"
-_BEGIN = f"BEGIN; SET LOCAL synchronous_commit TO off; {_LOCK}"
+_BEGIN_DURABLE = f"BEGIN; {_IDLE}; {_LOCK}"
+_BEGIN = f"BEGIN; {_IDLE}; SET LOCAL synchronous_commit TO off; {_LOCK}"
 
 
 class PostgresDatabase(Database):
     """Implements :class:`.database.Database` for a server.
 
-    ``directory``: where this machine's other files of rankd are. ``clock`` returns UTC seconds.
+    ``directory``: where this machine's other files of rankd are. ``own_clock`` measures the leases of roles.
     """
 
     def __init__(
-        self, url: str, directory: Path, *, durable: bool = True, clock: Callable[[], float] = time.time
+        self, url: str, directory: Path, *, durable: bool = True, own_clock: Callable[[], float] = boot_clock
     ) -> None:
         self._path = directory / DATABASE_FILE
         self._url = url
         self._shown = without_password(url)
-        self._roles = Roles(self._path, clock)
+        self._sockets = Sockets()
+        self._leases: dict[str, RoleLease] = {}
         self._waits_since: float | None = None
         self._failed: tuple[float, str] | None = None
         self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="store-writer")
-        self._writing = engine_of(url, 1, _BEGIN_DURABLE if durable else _BEGIN)
+        self._own_clock = own_clock
+        self._writing = engine_of(url, 1, _BEGIN_DURABLE if durable else _BEGIN, self._sockets)
         self._readers = ThreadPoolExecutor(max_workers=READERS, thread_name_prefix="store-reader")
-        self._reading = engine_of(url, READERS, BEGIN_READING)
+        self._reading = engine_of(url, READERS, BEGIN_READING, self._sockets)
         self._lookers = ThreadPoolExecutor(max_workers=LOOKERS, thread_name_prefix="store-looker")
-        self._looking = engine_of(url, LOOKERS, BEGIN_READING)
+        self._looking = engine_of(url, LOOKERS, BEGIN_READING, self._sockets)
 
     @property
     def path(self) -> Path:
@@ -90,15 +101,16 @@ class PostgresDatabase(Database):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Wait for what runs, and close all connections."""
-        for threads, engine in (
-            (self._readers, self._reading),
-            (self._lookers, self._looking),
-            (self._writer, self._writing),
-        ):
-            await asyncio.to_thread(threads.shutdown)
+        """Wait for what runs, give roles back, and close all connections. A server that hangs is not waited for."""
+        await asyncio.to_thread(self._sockets.join, self._close)
+
+    def _close(self) -> None:
+        for threads in (self._readers, self._lookers, self._writer):
+            threads.shutdown()
+        for lease in self._leases.values():
+            lease.close(wait_s=GRACE_S)
+        for engine in (self._reading, self._looking, self._writing):
             engine.dispose()
-        self._roles.close()
 
     async def write(self, work: Callable[[Connection], T], *, role: str | None = None) -> T:
         """See :class:`.database.Database`: on the writer thread, under the lock of all writers.
@@ -115,8 +127,10 @@ class PostgresDatabase(Database):
                 transaction = connection.begin()
                 self._waits_since = None
                 if role is not None:
-                    self._roles.check(connection, role)
+                    self._lease(role).check(connection)
                 result = work(connection)
+                if role is not None:
+                    self._lease(role).left_s()
                 with unknown_outcome():
                     transaction.commit()
         except Unavailable as error:
@@ -153,15 +167,33 @@ class PostgresDatabase(Database):
         """See :class:`.database.Database`: the server does its own."""
         return 0
 
-    async def take_role(self, role: str, now: float) -> int:
-        """See :class:`.database.Database`."""
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        await self._roles.acquire(role)
-        return await self.write(lambda connection: self._roles.begin_epoch(connection, role, now))
+    def _lease(self, role: str) -> RoleLease:
+        if role not in self._leases:
+            raise RoleLost(role)
+        return self._leases[role]
 
-    async def stay_alive(self, role: str) -> None:
+    @property
+    def has_standbys(self) -> bool:
         """See :class:`.database.Database`."""
-        await self.write(lambda _: None, role=role)
+        return True
+
+    async def take_role(self, role: str, now: float) -> int:  # noqa: ARG002 - the server's clock counts
+        """See :class:`.database.Database`: waits until the role is free."""
+        lease = self._leases[role] = RoleLease(self._connect_lease, role, self._own_clock)
+        while not await asyncio.to_thread(lease.try_take):  # noqa: ASYNC110 - the server sends no notice
+            await asyncio.sleep(ASK_EVERY_S)
+        return lease.epoch
+
+    def _connect_lease(self) -> psycopg.Connection[Any]:
+        return self._sockets.note(connect(self._url, connect_timeout_s=LEASE_CONNECT_S))
+
+    async def stay_alive(self, role: str) -> float:
+        """See :class:`.database.Database`: the lease's own thread renews it."""
+        return min(self._lease(role).left_s(), HOLDER_LOOKS_EVERY_S)
+
+    def note_ready(self, role: str) -> None:
+        """See :class:`.database.Database`."""
+        self._lease(role).note_ready()
 
 
 def _read(work: Callable[[Connection], T], engine: Engine) -> T:

@@ -14,23 +14,29 @@ import msgspec
 import psycopg
 from psycopg.abc import Buffer
 from psycopg.adapt import AdaptersMap, Dumper, Loader
+from psycopg.conninfo import conninfo_to_dict
 from psycopg.types.string import StrDumperUnknown
 from sqlalchemy import Engine, create_engine, event
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError
 
 from rankd.core.errors import Unavailable, UnknownOutcome
+from rankd.store.engine.close_watch import Sockets
 from rankd.store.engine.postgres_dialect import DRIVER
 from rankd.store.engine.postgres_text import for_postgres
 
 BEGIN_READING = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 CONNECT_TIMEOUT_S = 10
+LOST_AFTER = {"keepalives_idle": 3, "keepalives_interval": 1, "keepalives_count": 5, "tcp_user_timeout": 8_000}
+"""A server whose machine does not answer is lost after 8 s. A server that only takes long is waited for."""
 POOL_TIMEOUT_S = 600.0
 """A long read waits this long for its turn."""
 STORAGE_FAILED, UNKNOWN_OUTCOME = "storage_failed", "unknown_outcome"
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 TEMPORARY = (psycopg.OperationalError, psycopg.InterfaceError)
 """What psycopg raises when the server is gone, is full, or shuts down."""
+PAUSED = psycopg.errors.IdleInTransactionSessionTimeout
+"""What it raises when this process was paused for too long in a transaction. Nothing of it was committed."""
 
 
 class Cursor(psycopg.RawCursor[Any]):
@@ -99,20 +105,19 @@ def _adapters() -> AdaptersMap:
 _ADAPTERS = _adapters()
 
 
-def connect(url: str) -> psycopg.Connection[Any]:
-    """A connection. ``url`` is a PostgreSQL URI, as libpq reads it.
+def connect(url: str, *, connect_timeout_s: int = CONNECT_TIMEOUT_S) -> psycopg.Connection[Any]:
+    """A connection. ``url`` is a PostgreSQL URI, as libpq reads it. Its parameters win over :data:`LOST_AFTER`.
 
     Raises:
         psycopg.OperationalError: the server can't be reached, or refuses.
     """
+    given: dict[str, Any] = conninfo_to_dict(url)
     return psycopg.connect(
-        url,
         autocommit=True,
         prepare_threshold=None,
         context=_ADAPTERS,
         cursor_factory=Cursor,
-        connect_timeout=CONNECT_TIMEOUT_S,
-        application_name="rankd",
+        **{"application_name": "rankd", "connect_timeout": connect_timeout_s, **LOST_AFTER, **given},
     )
 
 
@@ -135,14 +140,15 @@ def open_to_read(url: str) -> psycopg.Connection[Any]:
     return connection
 
 
-def engine_of(url: str, size: int, begin: str) -> Engine:
-    """SQLAlchemy's engine with up to ``size`` connections, made when they are first used.
+def engine_of(url: str, size: int, begin: str, sockets: Sockets | None = None) -> Engine:
+    """SQLAlchemy's engine with up to ``size`` connections, made when they are first used, and noted in ``sockets``.
 
     ``begin``: the text that begins each transaction.
     """
+    noted = (lambda made: made) if sockets is None else sockets.note
     engine = create_engine(
         make_url(url).set(drivername=DRIVER),
-        creator=lambda: connect(url),
+        creator=lambda: noted(connect(url)),
         pool_size=size,
         max_overflow=0,
         pool_use_lifo=True,  # the connection that was used last
@@ -167,7 +173,7 @@ def storage_failures(done: str) -> Iterator[None]:
         yield
     except (DBAPIError, psycopg.Error) as error:
         cause = getattr(error, "orig", error)
-        if isinstance(cause, TEMPORARY):
+        if isinstance(cause, (*TEMPORARY, PAUSED)):
             raise Unavailable(STORAGE_FAILED, f"the database could not be {done}: {_line(cause)}") from error
         raise
 

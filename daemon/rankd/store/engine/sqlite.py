@@ -24,7 +24,7 @@ from sqlalchemy import Connection, Engine
 
 from rankd.core.errors import Unavailable, usable
 from rankd.store.engine.checkpoint import Checkpoint
-from rankd.store.engine.database import CHECKPOINT_PAGES, Database
+from rankd.store.engine.database import ALIVE_EVERY_S, CHECKPOINT_PAGES, Database
 from rankd.store.engine.driver import CHECKPOINTS_BESIDE_WRITERS, sqlite3
 from rankd.store.engine.lock import FileLock
 from rankd.store.engine.role import Roles
@@ -166,9 +166,18 @@ class SqliteDatabase(Database):
         await self._roles.acquire(role)
         return await self.write(lambda connection: self._roles.begin_epoch(connection, role, now))
 
-    async def stay_alive(self, role: str) -> None:
+    @property
+    def has_standbys(self) -> bool:
+        """See :class:`.database.Database`: a file lock holds the role."""
+        return False
+
+    async def stay_alive(self, role: str) -> float:
         """See :class:`.database.Database`."""
         await self.write(lambda _: None, role=role)
+        return ALIVE_EVERY_S
+
+    def note_ready(self, role: str) -> None:
+        """See :class:`.database.Database`: nobody takes over on one machine, so nothing is recorded."""
 
 
 def _make_private(path: Path) -> None:

@@ -25,25 +25,25 @@ def open_database(
     """The database that ``--db`` names: an SQLAlchemy URL or a plain path. Use it with ``async with``.
 
     Commits survive a power failure unless ``durable`` is false; then the last ones may be lost. ``clock`` returns UTC
-    seconds; it dates the signs of life. ``directory`` has the other files of rankd if the
-    database is a server (default: $RANKD_DIR, then .rankd).
+    seconds; it dates the signs of life in SQLite. ``directory`` has the other files of rankd if the database is a
+    server (default: $RANKD_DIR, then .rankd).
 
     Raises:
         Unavailable: ``unsupported_database``: the URL names another kind of database, or its driver is missing.
     """
     if is_postgres(url):
         directory = directory or Path(os.environ.get("RANKD_DIR") or ".rankd")
-        return _postgres(str(url), durable=durable, clock=clock, directory=directory)
+        return _postgres(str(url), durable=durable, directory=directory)
     return SqliteDatabase(sqlite_path(str(url)), durable=durable, clock=clock)
 
 
-def _postgres(url: str, *, durable: bool, clock: Callable[[], float], directory: Path) -> Database:
+def _postgres(url: str, *, durable: bool, directory: Path) -> Database:
     try:
         from rankd.store.engine.postgres import PostgresDatabase  # noqa: PLC0415 - it needs psycopg, which is optional
     except ImportError as error:
         message = f"PostgreSQL needs the driver psycopg: install rankd[postgresql] ({error})"
         raise Unavailable("unsupported_database", message) from error
-    return PostgresDatabase(url, directory.absolute(), durable=durable, clock=clock)
+    return PostgresDatabase(url, directory.absolute(), durable=durable)
 
 
 def sqlite_path(url: str) -> Path:

@@ -16,7 +16,11 @@ roles = Table(
     Column("epoch", Integer, nullable=False),
     Column("holder", Text, nullable=False),
     Column("since", Float, nullable=False),
-    Column("alive_at", Float, comment="its holder's last sign of life"),
+    Column("alive_at", Float, comment="its holder's last sign of life, or renewal of its lease"),
+    Column("ttl_s", Float, comment="how long a lease lasts after its renewal; NULL: a file lock holds the role"),
+    Column("resigned_at", Float, comment="when its holder gave it back; NULL while it is held"),
+    Column("vacant_at", Float, comment="the last sign of life of the holder before, or when that one resigned"),
+    Column("ready_at", Float, comment="when its holder had done its first work"),
 )
 
 relay_marks = Table(

@@ -154,7 +154,8 @@ SELECT id, at, stream, subject, sequence, bytes, {word.in_hex("first_bytes")} AS
 FROM unreadable_messages"""
 
 _SERVICE = """CREATE VIEW service AS
-SELECT name, holder, since AS started_at, coalesce(alive_at, since) AS alive_at
+SELECT name, holder, since AS started_at, coalesce(alive_at, since) AS alive_at, epoch, ttl_s, resigned_at,
+    ready_at - vacant_at AS takeover_s
 FROM roles"""
 
 _ADAPTER = """CREATE VIEW adapter AS

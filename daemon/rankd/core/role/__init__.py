@@ -1,0 +1,1 @@
+"""Roles of services: one instance holds a role, others stand by."""
