@@ -325,6 +325,15 @@ async def test_the_environment_names_the_job_and_its_place(broker, tmp_path, mon
     }
 
 
+async def test_a_script_without_its_interpreter_says_which_one_is_missing(broker, tmp_path):
+    async with stage(broker, tmp_path) as intake:
+        start = start_of(1, "train.sh", "a")
+        await intake.order(starts=[msgspec.structs.replace(start, script=b"#!/no/such/python -u\nx = 1\n")])
+        end = await intake.ended(1)
+    assert (end.exit_status, end.cause) == (127, "start_failed")
+    assert "the script's first line names /no/such/python, which does not exist on this node; " in end.message
+
+
 @pytest.mark.parametrize(
     ("request_", "exit_status", "hint"),
     [

@@ -140,6 +140,10 @@ def _fill(arguments: argparse.Namespace, script: Script | None, environment: dic
     """Fill in what the command line leaves open, and warn of what has another effect than it seems."""
     filled = fill(arguments, script, environment, _warn)
     if script is not None:
+        from rankd.client.batch.script import missing_interpreter
+
+        if (missing := missing_interpreter(script.text)) is not None:
+            _warn(missing)
         from rankd.core.submission.step_command import remark, step_calls
 
         for call in step_calls(script.text):

@@ -76,7 +76,9 @@ def job_or_errors(
         try:
             job = job_of(arguments, environment, now, script)
         except Refused as error:
-            problems.append(blamed(error, filled.where))
+            told = blamed(error, filled.where)
+            if told.message not in {problem.message for problem in problems}:  # both outputs may have one pattern
+                problems.append(told)
             if _without(arguments, error.field):
                 continue
         break

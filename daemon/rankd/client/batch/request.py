@@ -28,6 +28,8 @@ OF_ENCLOSING_JOB = ("SLURM_", "RANKD_ARRAY_")
 EXPORTED_ALL = "ALL"
 EXPORTED_NONE = "NONE"
 
+_LETTERS = ("j", "A", "a", "x", "u", "n", "%")
+"""What may follow ``%`` in the names of files."""
 _NODES = r"(?P<least>[0-9]+)(-(?P<most>[0-9]+))?"  # patterns are compiled at their first use: most jobs need none
 _MEMORY = r"(?P<amount>[0-9]+)\s*(?P<unit>[KMGTkmgt]?)(i?[Bb]?)"
 _CORES = r"[0-9]+(\.[0-9]+)?|[0-9]+m"
@@ -58,6 +60,9 @@ def job_of(arguments: argparse.Namespace, environment: dict[str, str], now: floa
     """
     job = _work(arguments, script)
     job |= {name: getattr(arguments, name) for name in _AS_GIVEN if getattr(arguments, name) is not None}
+    for name in ("stdin", "stdout", "stderr"):
+        if "%" in job.get(name, "") and not (name == "stderr" and job[name] == job.get("stdout")):
+            _check_pattern(name, job[name])
     job |= _size(arguments)
     job |= _times(arguments, now)
     if arguments.urgency is not None:
@@ -77,6 +82,21 @@ def job_of(arguments: argparse.Namespace, environment: dict[str, str], now: floa
     if env := exported(arguments.export, arguments.export_env, environment):
         job["env"] = env
     return job
+
+
+def _check_pattern(field: str, pattern: str) -> None:
+    """Check the letters in the name of a file.
+
+    Raises:
+        Refused: ``usage``: one has no meaning.
+    """
+    for letter in re.findall(r"%[0-9]*(.?)", pattern, re.DOTALL):
+        if letter in ("", *_LETTERS):
+            continue
+        other = {"N": "; write %n for the node", "J": "; write %j for the job's id", "t": "; a job has one file"}
+        hint = other.get(letter, "")
+        message = f"'%{letter}' has no meaning in the name of a file{hint}; known: %{', %'.join(_LETTERS)}"
+        raise Refused("usage", message, field)
 
 
 def _work(arguments: argparse.Namespace, script: Script | None) -> Job:

@@ -75,6 +75,17 @@ def read_script(words: Sequence[str]) -> Script:
     return Script(text, "stdin" if file == STANDARD_INPUT else file.rpartition("/")[2], words[1:])
 
 
+def missing_interpreter(text: str) -> str | None:
+    """What to say about a script's interpreter that this machine does not have; None if it has it, or may have it."""
+    words = text.partition("\n")[0].removeprefix(MARK).split()
+    if not words or not words[0].startswith("/") or Path(words[0]).exists():
+        return None
+    return (
+        f"line 1: there is no {cut(words[0])} on this machine; the job fails on nodes without it, so check the first"
+        " line of the script"
+    )
+
+
 def _content(file: str) -> bytes:
     if file == STANDARD_INPUT:
         return sys.stdin.buffer.read(MOST_BYTES + 1)

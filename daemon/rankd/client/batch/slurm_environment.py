@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rankd.client.batch.request import parse_memory
+from rankd.client.batch.request import EXPORTED_ALL, parse_memory
 from rankd.core.model.quantity import parse_quantity
 
 if TYPE_CHECKING:
@@ -39,6 +39,8 @@ def submission_variables(arguments: argparse.Namespace, job: Job, directory: str
     for name, option in _AS_GIVEN.items():
         if getattr(arguments, option) is not None:
             found[name] = str(getattr(arguments, option))
+    if arguments.export not in (None, EXPORTED_ALL):  # as with sbatch, which sets it only if --export is given
+        found["SLURM_EXPORT_ENV"] = arguments.export
     for name, option in _OF_MEMORY.items():
         if getattr(arguments, option) is not None:
             found[name] = str(parse_quantity("memory", parse_memory(getattr(arguments, option))) // _MIB)

@@ -21,6 +21,7 @@ from rankd.core.model.setting import Qos
 
 FIELDS = ("queue", "qos", "priority_class", "account")
 """The fields of a job that access lists are about."""
+ROOT = "root"
 MOST_NAMED = 5
 """A message names this many users and groups of a list at most."""
 
@@ -100,9 +101,12 @@ def check_rights(named: Named, rights: Rights, fields: Collection[str] = FIELDS)
 def _check(named: Named, acl: Acl | None, code: str, field: str, does: str, what: str, other: str) -> None:
     if acl is None or acl.allows(named.user, named.groups):
         return
+    as_administrator = "ask an administrator (administrators add --admin)"
+    if named.user == ROOT:  # an administrator, but its own jobs are not accepted with --admin
+        as_administrator = "move the job there once it is submitted, with `rankd update --admin`"
     message = (
-        f"user '{named.user}' may not {does} {what}, which is for {who(acl)}; "
-        f"name another {other}, or ask an administrator (administrators add --admin)"
+        f"user '{named.user}' may not {does} {what}, which is for {who(acl)}; name another {other}, or"
+        f" {as_administrator}"
     )
     raise Refused(code, message, field, status=403)
 

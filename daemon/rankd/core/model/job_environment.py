@@ -25,7 +25,10 @@ DEFAULT_OUTPUT = "job-%j"
 ARRAY_OUTPUT = "job-%A_%a"
 """The same for a task of an array."""
 _DEFAULT_OUTPUT = re.compile(r"job-([1-9][0-9]{0,18})(?:_[0-9]{1,7})?\.(?:out|err)", re.ASCII)
-_PATTERN = re.compile(r"%(.)", re.DOTALL)
+_PATTERN = re.compile(r"%([0-9]*)(.)", re.DOTALL)
+_NUMBERS = frozenset("jAa")
+MOST_DIGITS = 10
+"""The largest width to which a number is filled with zeros, as in Slurm."""
 
 
 class Exit(NamedTuple):
@@ -56,13 +59,21 @@ def expand_pattern(pattern: str, place: JobPlace) -> str:
 
     ``%A`` is the id of the array, or that of a job that is no task; ``%a`` is the index of the task, or 0.
 
+    A width fills a number with zeros: ``%4j`` is ``0017``. Before other letters it has no effect, as in Slurm.
+
     Another letter after ``%`` is not replaced. A ``/`` in a name becomes ``_``, so that a job's name can't lead into
     another directory.
     """
     array, index = (place.job, 0) if place.array is None else place.array[:2]
     values = {"j": str(place.job), "x": place.name, "u": place.user, "n": place.node, "%": "%"}
     values |= {"A": str(array), "a": str(index)}
-    return _PATTERN.sub(lambda found: values.get(found.group(1), found.group(0)).replace("/", "_"), pattern)
+
+    def replaced(found: re.Match[str]) -> str:
+        width, letter = found.groups()
+        value = values.get(letter, found[0]).replace("/", "_")
+        return value.zfill(min(int(width[:3]), MOST_DIGITS)) if width and letter in _NUMBERS else value
+
+    return _PATTERN.sub(replaced, pattern)
 
 
 def job_path(pattern: str, place: JobPlace, cwd: str) -> str:

@@ -201,6 +201,7 @@ _IGNORED: Mapping[str, Sequence[Spelling]] = {
     ),
     STEPS: (Spelling("stepmgr", "", Takes.NOTHING), Spelling("oom-kill-step", "", Takes.MAYBE)),
     "rankd has no workload keys; --comment keeps a text with the job": (Spelling("wckey"),),
+    "rankd keeps no other text with a job than --comment": (Spelling("extra"),),
 }
 """Options that change nothing in rankd, by the reason."""
 

@@ -34,19 +34,17 @@ def time_limit(text: str) -> str | None:
 
 
 def file_pattern(text: str) -> str:
-    """A file name with rankd's letters: ``%N``, the node, is ``%n`` here, and ``%J`` is ``%j``.
+    """A file name with rankd's letters: ``%N``, the node, is ``%n`` here, and ``%J`` is ``%j``. A width stays.
 
-    >>> file_pattern("log/%x-%j.%N")
-    'log/%x-%j.%n'
+    >>> file_pattern("log/%x-%4j.%N")
+    'log/%x-%4j.%n'
     """
 
     def replaced(found: re.Match[str]) -> str:
         width, letter = found.groups()
         if letter not in _OURS:
             raise ValueError(f"'%{letter}' in a file name has no equivalent; use %j, %x, %u, %N, %A or %a")
-        if width:
-            raise ValueError(f"'{found[0]}': rankd does not fill numbers with zeros; write %{letter}")
-        return f"%{_OURS[letter]}"
+        return f"%{width}{_OURS[letter]}"
 
     if "\\" in text:
         raise ValueError(f"'{cut(text)}': a backslash has no meaning in rankd's file names; write % as %%")

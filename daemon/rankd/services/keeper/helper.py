@@ -15,6 +15,7 @@ streams on the channel before. A plan may also tell a child to be a relay (:mod:
 
 from __future__ import annotations
 
+import errno
 import marshal
 import os
 import signal
@@ -36,6 +37,12 @@ FORK = b"fork"
 NUMBER = struct.Struct("<q")
 GROUP, RIGHTS, DIRECTORY, FILE, COMMAND = "group", "rights", "directory", "file", "command"
 """Stages in the order in which a child passes them."""
+INTERPRETER = "interpreter"
+"""The stage of a script whose interpreter does not exist."""
+TASK_PID = "SLURM_TASK_PID"
+"""A variable that holds the process's own id, if the job has it."""
+LONGEST_FIRST_LINE = 256
+"""As in Linux: execve(2)."""
 
 LATER = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
 IGNORED = {signal.SIGPIPE, signal.SIGXFSZ}
@@ -146,7 +153,28 @@ def _carry_out(plan: dict[str, Any], at: list[str], channel: int) -> None:
         signal.signal(number, signal.SIG_DFL)
     if not plan["command"]:
         raise FileNotFoundError
-    os.execvpe(plan["command"][0], plan["command"], plan["environment"])  # noqa: S606 - what an agent is for
+    if TASK_PID in plan["environment"]:
+        plan["environment"][TASK_PID] = str(os.getpid())
+    try:
+        os.execvpe(plan["command"][0], plan["command"], plan["environment"])  # noqa: S606 - what an agent is for
+    except FileNotFoundError:
+        missing = _interpreter(plan["command"][0])
+        if missing is None:
+            raise
+        at[0] = INTERPRETER
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), missing) from None
+
+
+def _interpreter(script: str) -> str | None:
+    """The program that the first line of a script names; None if there is no such script."""
+    try:
+        descriptor = os.open(script, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        first, _, _ = os.read(descriptor, LONGEST_FIRST_LINE).partition(b"\n")
+        os.close(descriptor)
+    except OSError:
+        return None
+    words = first.removeprefix(b"#!").split() if first.startswith(b"#!") else []
+    return os.fsdecode(words[0]) if words else None
 
 
 def _join(file: str) -> None:

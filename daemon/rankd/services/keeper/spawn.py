@@ -18,7 +18,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from rankd.services.keeper import helper as keeper_helper
-from rankd.services.keeper.helper import COMMAND, DIRECTORY, FILE, FORK, GROUP, NUMBER
+from rankd.services.keeper.helper import COMMAND, DIRECTORY, FILE, FORK, GROUP, INTERPRETER, NUMBER
 from rankd.services.keeper.proc import Launch, Session
 
 ANSWER_S = 30.0
@@ -158,6 +158,12 @@ def failure_of(answer: bytes, launch: Launch) -> StartFailure:
     reason = f"{os.strerror(number)} ({errno.errorcode.get(number, number)})" if number else text
     if stage == COMMAND:
         return _not_run(launch.command[0][:NAME_SHOWN] if launch.command else "", number, reason)
+    if stage == INTERPRETER:
+        message = (
+            f"the script's first line names {path[:NAME_SHOWN]}, which does not exist on this node; correct the line,"
+            " or install that program there"
+        )
+        return StartFailure(NOT_FOUND, message)
     if stage == DIRECTORY:
         does_not = "does not exist on this node" if number == errno.ENOENT else f"can't be entered: {reason}"
         message = f"the working directory {launch.cwd} {does_not}; create it, or give another cwd"

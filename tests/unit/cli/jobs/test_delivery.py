@@ -62,6 +62,12 @@ def test_submissions_print_sbatchs_line(ids, flags, text, capsys):
         ({"stdout": "%x-%j.log", "stderr": "%x-%j.log", "name": "wrap"}, [17], "output goes to /w/wrap-17.log"),
         ({"stdout": "o%j", "stderr": "/l/e%j"}, [17], "output goes to /w/o17, errors go to /l/e17"),
         ({"stdout": "/l/%j", "stderr": "/l/%j"}, [17, 18], "output goes to /l/%j"),
+        ({"stdout": "o%4j", "stderr": "o%4j"}, [17], "output goes to /w/o0017"),
+        (
+            {"stdout": "o", "stderr": "o"},
+            [17, 18],
+            "output goes to /w/o\nrankd: 2 jobs write to the same file; put %j into its name",
+        ),
     ],
 )
 def test_a_script_says_where_its_output_goes(job, ids, said, capsys):

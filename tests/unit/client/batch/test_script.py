@@ -41,6 +41,27 @@ def test_a_script_has_its_name_its_arguments_and_sbatchs_defaults(here, monkeypa
     assert "slurm_env" not in job
 
 
+def test_an_interpreter_that_this_machine_lacks_is_named(capsys):
+    submitted("train.sh", text="#!/no/such/python -u\n")
+    assert "line 1: there is no /no/such/python on this machine; " in capsys.readouterr().err
+    submitted("train.sh", text="#!/usr/bin/env python3\n")
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ("-o%N.log", "'%N' has no meaning in the name of a file; write %n for the node; known: %j"),
+        ("-e%t", "'%t' has no meaning in the name of a file; a job has one file; known"),
+    ],
+)
+def test_letters_without_a_meaning_are_refused_as_in_lines_of_sbatch(option, said):
+    with pytest.raises(Refused) as caught:
+        submitted(option, "train.sh")
+    assert said in caught.value.message
+    assert submitted("-o%4j.%u.%%.log", "train.sh")["stdout"] == "%4j.%u.%%.log"
+
+
 def test_a_command_keeps_its_own_defaults(monkeypatch):
     monkeypatch.setenv("COLOUR", "red")
     job = submitted("--", "train.sh", "a")

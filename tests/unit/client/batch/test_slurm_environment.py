@@ -14,6 +14,7 @@ from unit.client.batch.test_script import here, submitted  # noqa: F401 - a fixt
         ("-n 2 --gpus-per-task=1", {"GPUS_PER_TASK": "1", "NTASKS": "2", "CPUS_PER_TASK": "1"}),
         ("-d afterok:17", {"JOB_DEPENDENCY": "afterok:17"}),
         ("--mem=1G", {}),
+        ("--export=ALL,A=1", {"EXPORT_ENV": "ALL,A=1"}),
     ],
 )
 def test_what_was_asked_for_is_in_the_environment(line, variables):

@@ -113,6 +113,11 @@ def test_a_refusal_says_who_may(fields, field, message):
     assert (error.status, error.field, error.message) == (403, field, message)
 
 
+def test_root_is_told_how_its_job_gets_there():
+    message = refusal("root", qos="high").message
+    assert message.endswith("or move the job there once it is submitted, with `rankd update --admin`")
+
+
 def test_a_long_list_is_cut():
     qos = [Qos(name="normal", users=[f"u{number}" for number in range(9)])]
     tables = admission_tables(rights=Rights.of(qos, AccessLists()))

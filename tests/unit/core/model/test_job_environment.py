@@ -24,6 +24,8 @@ PLACE = JobPlace(job=17, allocation=5, user="alice", name="hello", nodes=["n0", 
         ("%u/%x-%n", "alice/hello-n1"),
         ("100%%j", "100%j"),
         ("%q%", "%q%"),
+        ("%4j-%3A_%2a.%5x.%99999j", "0017-017_00.hello.0000000017"),
+        ("%4q", "%4q"),
         ("", ""),
     ],
 )

@@ -26,6 +26,7 @@ def test_slurms_variables_are_those_of_the_job():
         "SLURM_NTASKS": "3", "SLURM_CPUS_PER_TASK": "4", "SLURM_CPUS_ON_NODE": "4", "SLURM_MEM_PER_NODE": "8192",
         "SLURM_JOB_PARTITION": "gpu.long", "SLURM_JOB_ACCOUNT": "physics", "SLURM_JOB_QOS": "high",
         "SLURM_SUBMIT_DIR": "/w", "SLURM_GPUS_ON_NODE": "2", "SLURM_JOB_USER": "alice", "SLURM_GTIDS": "0",
+        "SLURM_CLUSTER_NAME": "rankd", "SLURM_TASK_PID": "",
         "SLURM_TOPOLOGY_ADDR": "n01", "SLURM_TOPOLOGY_ADDR_PATTERN": "node",
     }  # fmt: skip
 

@@ -27,6 +27,7 @@ def test_what_is_not_a_time_is_refused(text):
         ("%x.%N.%J", "%x.%n.%j"),
         ("%A_%a", "%A_%a"),
         ("100%%", "100%%"),
+        ("%4j.%03a.%5N", "%4j.%03a.%5n"),
         ("/dev/null", "/dev/null"),
     ],
 )
@@ -34,7 +35,7 @@ def test_file_names(text, ours):
     assert file_pattern(text) == ours
 
 
-@pytest.mark.parametrize(("text", "why"), [("%4a.out", "zeros"), ("%t.out", "'%t'"), ("a\\%j", "backslash")])
+@pytest.mark.parametrize(("text", "why"), [("%t.out", "'%t'"), ("a\\%j", "backslash")])
 def test_file_names_without_an_equivalent(text, why):
     with pytest.raises(ValueError, match=why):
         file_pattern(text)
