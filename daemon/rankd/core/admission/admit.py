@@ -42,7 +42,7 @@ from rankd.core.admission.queue_entry import QueueEntry, check_depth, find_queue
 from rankd.core.admission.rights import Named, Rights, check_rights
 from rankd.core.admission.script_check import check_script
 from rankd.core.admission.submitter import Submitter
-from rankd.core.admission.user_limit import check_user_limits
+from rankd.core.admission.user_limit import bounds_of, check_user_limits
 from rankd.core.errors import Refused
 from rankd.core.model.amount_text import compared
 from rankd.core.model.array import ArrayRequest, parse_array
@@ -174,6 +174,7 @@ def _accepted(
         groups=found.groups,
         made=found.queue.made,
         array=_array(request, settings),
+        bounds=bounds_of(found.queue, found.user, found.groups) if request.exclusive else (),
     )
 
 

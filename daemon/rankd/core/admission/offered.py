@@ -9,11 +9,16 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from rankd.core.model.amount_text import compared
+from rankd.core.model.device import is_device_kind
 from rankd.core.model.quantity import Resources
 from rankd.core.near_name import cut
 from rankd.core.placement.constraint import NODE, Requirement, parse_constraints, satisfied
 from rankd.core.placement.request import Shape, counted_nodes, described_request
 
+Bounds = Sequence[tuple[str, Resources]]
+"""Maxima and limits, each with its name: ``user alice in root``."""
+MOST_PARTS = 1_000
+"""Nodes over which a message proposes to spread devices."""
 MOST_KINDS = 1_000
 """Resource types that are kept of one node: a node that lies about its resources fills no memory."""
 MOST_LABELS = 256
@@ -98,16 +103,41 @@ class Offered:
     def _most(self, partition: str, kind: str) -> int:
         return max(self._amounts.get((partition, kind), ()), default=0)
 
-    def doubt(self, shape: Shape) -> str | None:
-        """Why no node that is known could run the job; None if one might, or if the partition has no node yet."""
+    def _least(self, shape: Shape, kind: str) -> int:
+        """The least of a type that the job would hold on whole nodes. Nodes with less than it asks for don't count."""
+        asked, left, total = shape.resources.get(kind, 0), shape.min_nodes, 0
+        amounts = self._amounts.get((shape.partition, kind), Counter[int]())
+        without = self._nodes[shape.partition] - amounts.total()
+        for amount, number in sorted([(0, without), *amounts.items()]):
+            taken = min(left, number) if amount >= asked else 0
+            total, left = total + taken * amount, left - taken
+        return total
+
+    def doubt(self, shape: Shape, bounds: Bounds = ()) -> str | None:
+        """Why no node that is known could run the job; None if one might, or if the partition has no node yet.
+
+        ``bounds``: of an exclusive job, the maxima and limits that apply to it, each with its name.
+        """
         number = self._nodes[shape.partition]
         if not number:
             return None  # a site that begins: its nodes are about to come
-        why = self._about_names(shape) or self._about_amounts(shape.partition, shape.resources)
+        why = self._about_names(shape) or self._about_amounts(shape)
         if why is None and number < shape.min_nodes:
             why = f"partition '{cut(shape.partition)}' has {counted_nodes(number)}, and the job needs {shape.min_nodes}"
-        why = why or self._about_all(shape)
+        why = why or self._about_all(shape) or self._about_whole(shape, bounds)
         return None if why is None else f"{why}; the job waits until that changes"
+
+    def _about_whole(self, shape: Shape, bounds: Bounds) -> str | None:
+        for whose, most in bounds if shape.exclusive else ():
+            for kind, limit in most.items():
+                least = self._least(shape, kind)
+                if least > limit:
+                    held, may = compared(kind, least, limit)
+                    return (
+                        f"an exclusive job holds whole nodes, here {kind} {held} at least, and the limit of {whose} is"
+                        f" {may}; leave out --exclusive"
+                    )
+        return None
 
     def _about_names(self, shape: Shape) -> str | None:
         for term in parse_constraints(shape.constraints):
@@ -151,14 +181,15 @@ class Offered:
             f" partition '{cut(shape.partition)}' {'has' if able == 1 else 'have'} all of that"
         )
 
-    def _about_amounts(self, partition: str, wanted: Mapping[str, int]) -> str | None:
-        for kind, amount in wanted.items():
+    def _about_amounts(self, shape: Shape) -> str | None:
+        partition = shape.partition
+        for kind, amount in shape.resources.items():
             most = self._most(partition, kind)
             if amount > most:
                 asked, offer = compared(kind, amount, most)
                 return (
                     f"the job asks for {kind} {asked} on a node, and no node in partition '{cut(partition)}' offers"
-                    f" more than {offer}"
+                    f" more than {offer}{_spread(kind, amount, most, shape.nodes)}"
                 )
         return None
 
@@ -166,3 +197,11 @@ class Offered:
 def _could_run(offer: Offer, shape: Shape, terms: Sequence[Requirement], name: str | None = None) -> bool:
     is_here = offer.partition == shape.partition
     return is_here and offer.holds(shape.resources) and satisfied(terms, offer.labels, name or "")
+
+
+def _spread(kind: str, amount: int, most: int, nodes: int) -> str:
+    """What to write so that several nodes give equal parts of the devices; empty if that is not possible."""
+    if not is_device_kind(kind) or not most:
+        return ""
+    parts = next((number for number in range(-(-amount // most), MOST_PARTS) if amount % number == 0), None)
+    return "" if parts is None else f" (-N {nodes * parts} spreads them over nodes)"

@@ -28,6 +28,15 @@ def check_user_limits(
             _check(resources, least, limit.maxresources, f"{what} {name} in {path}")
 
 
+def bounds_of(queue: QueueEntry, user: str, groups: Sequence[str]) -> tuple[tuple[str, Resources], ...]:
+    """The smallest maxima on the queue's path, and the limits of the user and the groups, each with its name."""
+    found = [(f"queue {queue.path}", queue.maximum)] if queue.maximum else []
+    for path, limits in queue.limits:
+        of_path = limits_of(limits, user, groups)
+        found += [(f"{what} {name} in {path}", one.maxresources) for what, name, one in of_path if one.maxresources]
+    return tuple(found)
+
+
 def _check(resources: Mapping[str, int], nodes: int, most: Resources, whose: str) -> None:
     for kind, amount in resources.items():
         if kind in most and amount * nodes > most[kind]:

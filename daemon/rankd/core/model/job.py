@@ -234,7 +234,8 @@ class AcceptedJob(msgspec.Struct, frozen=True, kw_only=True):
 
     ``array``: the tasks of an array; None for a single job. ``groups``: the groups of its user. ``made``: the new
     queues on the path of its queue, parents first. ``retry_of``: the ended job that it repeats.
-    ``remarks``: what its user should know, although it is accepted.
+    ``remarks``: what its user should know, although it is accepted. ``bounds``: of an exclusive job, the maxima of its
+    queues and the limits of its user and groups, each with its name: whole nodes may be more.
     """
 
     user: str
@@ -256,6 +257,7 @@ class AcceptedJob(msgspec.Struct, frozen=True, kw_only=True):
     array: ArrayRequest | None = None
     retry_of: int | None = None
     remarks: tuple[str, ...] = ()
+    bounds: tuple[tuple[str, Resources], ...] = ()
 
     @property
     def n_tasks(self) -> int:

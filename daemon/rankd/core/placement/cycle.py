@@ -296,7 +296,7 @@ class _Cycle:
         able = self.table.best(case.demand.able, len(self.table.nodes))
         for n_accounts, account in enumerate(case.accounts, start=1):  # the first one that is too small is named
             if len(whole_within(self.table, case, able, shape.min_nodes, n_accounts)) < shape.min_nodes:
-                return over_whole(account)
+                return over_whole(account, [self.table.amounts([row], shape) for row in able], shape.min_nodes)
         return None
 
     def _over_models(self, case: Case) -> Reason | None:

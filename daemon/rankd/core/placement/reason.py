@@ -8,9 +8,10 @@ from typing import NamedTuple
 import numpy as np
 
 from rankd.core.instant import shown_instant
-from rankd.core.model.amount_text import shown_amount
+from rankd.core.model.amount_text import compared, shown_amount
 from rankd.core.model.device import Device, DeviceState, model_of, without_sum
 from rankd.core.model.node import Node, NodeState
+from rankd.core.model.quantity import Resources
 from rankd.core.placement.node_set import Demand
 from rankd.core.placement.node_table import NodeTable
 from rankd.core.placement.problem import NO_NODE_FITS, RESERVED, RESOURCES
@@ -33,8 +34,17 @@ def over_quota(found: Over) -> Reason:
     return Reason(found.account.reason, found.account.explain(found.blocked))
 
 
-def over_whole(account: Account) -> Reason:
-    """An exclusive job takes whole nodes, and these are more than one of its accounts allows."""
+def over_whole(account: Account, whole: Sequence[Resources], nodes: int) -> Reason:
+    """An exclusive job takes whole nodes, and these are more than one of its accounts allows.
+
+    ``whole``: the amounts of each node that could hold it; ``nodes``: how many of them it needs.
+    """
+    least = {kind: sum(sorted(one.get(kind, 0) for one in whole)[:nodes]) for kind in account.room}
+    for kind, most in account.maximum[0].items():
+        if least[kind] > most:
+            held, limit = compared(kind, least[kind], most)
+            fact = f"it is exclusive and would hold {kind} {held}, but the limit of {account.name} is {limit}"
+            return Reason(account.reason, f"{fact}. It can't start; leave out --exclusive")
     return Reason(account.reason, f"whole nodes are more than {account.name} may still take")
 
 

@@ -255,7 +255,8 @@ def with_doubt(
 ) -> msgspec.Struct | dict[str, object]:
     """The answer of :func:`reply_of`; for a single job with a warning, if no known node could run it."""
     reply = reply_of(submission, ids, error)
-    doubt = offered.doubt(shape_of(submission.accepted[0])) if isinstance(reply, Submitted) else None
+    job = submission.accepted[0] if isinstance(reply, Submitted) else None
+    doubt = None if job is None else offered.doubt(shape_of(job), job.bounds)
     if doubt is None:
         return reply
     return msgspec.structs.replace(cast(Submitted, reply), warning=warning_of(submission.accepted[0], doubt))

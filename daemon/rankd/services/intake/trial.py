@@ -81,7 +81,7 @@ class Trial:
             qos=job.qos,
             tasks=None if job.array is None else job.n_tasks,
             waits=waits,
-            warning=warning_of(job, self._offered().doubt(shape_of(job))),
+            warning=warning_of(job, self._offered().doubt(shape_of(job), job.bounds)),
         )
 
     async def _waits(self, job: AcceptedJob) -> list[Wait]:

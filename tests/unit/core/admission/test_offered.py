@@ -5,6 +5,7 @@ import itertools
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from rankd.core.admission import offered as offered_module
 from rankd.core.admission.offered import MOST_KINDS, Offered
@@ -35,7 +36,7 @@ def shape(partition="default", constraints=None, nodes=1, **resources):
         (shape(vcore=9000), "asks for vcore 9 on a node, and no node in partition 'default' offers more than 8;"),
         (shape(memory=2**31), "no node in partition 'default' offers more than 1G;"),
         (shape(gpu=1), "no node in partition 'default' offers more than 0;"),
-        (shape("gpu", vcore=1000, **{"gpu:a100": 3}), "no node in partition 'gpu' offers more than 2;"),
+        (shape("gpu", vcore=1000, **{"gpu:a100": 3}), "no node in partition 'gpu' offers more than 2 (-N 3 spreads"),
         (shape(constraints="rankd/node in (nowhere)"), "there is no node 'nowhere' in partition 'default';"),
         (shape(constraints="a=b,rankd/node in (n1,g1)", nodes=2), "there is no node 'g1' in partition 'default';"),
         (shape(nodes=3), "partition 'default' has 2 nodes, and the job needs 3;"),
@@ -110,3 +111,28 @@ def test_a_node_that_lies_about_its_resources_fills_no_memory(offered):
     for number in range(30):
         offered.learn("n1", f"p{number}", {f"type{number}-{kind}": 1 for kind in range(2 * MOST_KINDS)})
     assert offered.size() <= before + MOST_KINDS
+
+
+@pytest.mark.parametrize(
+    ("nodes", "limit", "said"),
+    [
+        (1, {"gpu": 1}, "an exclusive job holds whole nodes, here gpu 2 at least, and the limit of alice is 1;"),
+        (2, {"gpu": 5}, "here gpu 6 at least, and the limit of alice is 5;"),
+        (2, {"gpu": 6}, None),
+        (1, {"gpu": 2, "memory": 1}, None),
+        (1, {"vcore": 7000}, "here vcore 8 at least, and the limit of alice is 7;"),
+    ],
+)
+def test_whole_nodes_may_be_more_than_a_limit_ever_allows(nodes, limit, said):
+    found = Offered()
+    found.learn("g1", "gpu", {"vcore": 8000, "gpu": 2})
+    found.learn("g2", "gpu", {"vcore": 8000, "gpu": 4})
+    asked = replace(shape("gpu", nodes=nodes, vcore=1000, gpu=1), exclusive=True)
+    doubt = found.doubt(asked, [("alice", limit)])
+    assert (said is None and doubt is None) or said in doubt
+    assert found.doubt(replace(asked, exclusive=False), [("alice", limit)]) is None
+
+
+def test_more_devices_than_a_node_has_may_be_asked_of_several(offered):
+    assert "offers more than 2 (-N 3 spreads them over nodes);" in offered.doubt(shape("gpu", gpu=6))
+    assert "-N" not in offered.doubt(shape(gpu=1))

@@ -213,6 +213,9 @@ def test_an_exclusive_job_counts_its_nodes_whole_and_takes_those_within_the_quot
     assert [places for _, places in started(given)] == ([nodes] if nodes else [])
     if not nodes:
         assert {reason.reason for reason in reasons(given).values()} == {QUEUE_QUOTA}
+        assert "it is exclusive and would hold vcore 4, but the limit of root.a is 3.999" in {
+            reason.fact.partition(".  ")[0].partition(". It")[0] for reason in reasons(given).values()
+        }
 
 
 @pytest.mark.parametrize(("least", "taken"), [(2, ["b", "d"]), (1, ["b", "d"])])
