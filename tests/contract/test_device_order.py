@@ -127,3 +127,9 @@ async def test_a_taken_device_that_is_drained_stays_drained_when_the_process_end
     await store.write(drain_device, wish("g0"))
     await store.write(note_devices, "n1", [FREE], NOW + 1)
     assert (await states(store))["g0"] == "drained"
+
+
+async def test_a_device_that_its_list_calls_drained_needs_another_list(store):
+    await store.add_nodes("n1", devices=[Device(model="a100", id="g0", index=0, state=DeviceState.DRAINED)])
+    with pytest.raises(Refused, match="change its state in the file, and start the agent again"):
+        await store.write(resume_device, wish("g0"))

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from rankd.cli.administer import auth_invite
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from rankd.cli.common.option import Subparsers
 
 ENROL = "enrol"
+MOST_DEVICES = 1_000
+"""Devices that one command changes: each is a request of its own."""
+_INDICES = re.compile(r"[0-9]+(?:[-,][0-9]+)+")
 _TEXTS = {
     "drain": "Start no new jobs on these nodes. Running jobs continue.",
     "resume": "Let draining nodes accept jobs again.",
@@ -58,8 +62,8 @@ def _add_device(verbs: Subparsers) -> None:
             "device",
             nargs="+",
             metavar="NODE/ID",
-            help="the node, and the device's id or index: gpu1/0, or gpu1 0; `rankd nodes --devices` shows the index,"
-            " with --json also the id",
+            help="a node, and the id or the index of one of its devices: gpu1/0, or gpu1 0; several: gpu1/0 gpu2/3, or"
+            " gpu1/0-3,5; `rankd nodes --devices` shows the index, with --json also the id",
         )
         if verb != "resume":
             one.add_argument("-r", "--reason", help="the reason, shown by `rankd nodes --devices`")
@@ -110,34 +114,65 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def run_device(arguments: argparse.Namespace) -> int:
-    """Send the request."""
+    """Send a request for each device. One that is refused does not keep the others from being changed."""
     from rankd.cli.common.channel import ask
     from rankd.wire.device import DeviceSelection
-    from rankd.wire.message import NodeReply
+    from rankd.wire.message import NodeFailed, NodeReply
 
-    node, device = node_and_device(arguments.device)
-    selection = DeviceSelection(node=node, device=device, reason=arguments.reason or "")
-    reply = ask(arguments, arguments.verb, selection, NodeReply)
+    named = nodes_and_devices(arguments.device)
+    reply = NodeReply(done=[], failed=[])
+    for node, device in named:
+        selection = DeviceSelection(node=node, device=device, reason=arguments.reason or "")
+        try:
+            reply.done.extend(ask(arguments, arguments.verb, selection, NodeReply).done)
+        except Refused as error:
+            if len(named) == 1:
+                raise
+            reply.failed.append(NodeFailed(node=node, code=error.code, message=error.message))
     if arguments.json:
         from rankd.cli.common.table import print_json
 
         print_json(reply)
-    return 0
+    for failed in reply.failed:
+        print_line(f"rankd: {failed.message}", error=True)
+    return 1 if reply.failed else 0
 
 
-def node_and_device(words: list[str]) -> tuple[str, str]:
-    """The two parts of ``gpu1/0``, or of two words.
+def nodes_and_devices(words: list[str]) -> list[tuple[str, str]]:
+    """Each node with a device: of ``gpu1/0``, of ``gpu1/0-1``, or of two words.
 
     Raises:
-        Refused: ``usage``: it is something else.
+        Refused: ``usage``: a word is something else.
 
-    >>> node_and_device(["gpu1/0"]), node_and_device(["gpu1", "GPU-5d0c"])
-    (('gpu1', '0'), ('gpu1', 'GPU-5d0c'))
+    >>> nodes_and_devices(["gpu1/0", "gpu2/1-2,5"])
+    [('gpu1', '0'), ('gpu2', '1'), ('gpu2', '2'), ('gpu2', '5')]
+    >>> nodes_and_devices(["gpu1", "GPU-5d0c"])
+    [('gpu1', 'GPU-5d0c')]
     """
-    node, _, device = words[0].partition("/") if len(words) == 1 else (words[0], "", words[1])
-    if len(words) > 2 or not node or not device:
-        raise Refused("usage", f"'{' '.join(words)}' names no device; write NODE/ID, such as gpu1/0", "device")
-    return node, device
+    if len(words) == 2 and "/" not in words[0]:
+        words = ["/".join(words)]
+    found: list[tuple[str, str]] = []
+    for word in words:
+        node, _, device = word.partition("/")
+        if not node or not device:
+            raise Refused("usage", f"'{word}' names no device; write NODE/ID, such as gpu1/0", "device")
+        found += [(node, one) for one in _devices(device)]
+    if len(found) > MOST_DEVICES:
+        raise Refused("usage", f"{len(found)} devices are named, {MOST_DEVICES} are allowed at once", "device")
+    return list(dict.fromkeys(found))
+
+
+def _devices(text: str) -> list[str]:
+    """An id, or the indices of a list such as ``0-3,5``."""
+    if not _INDICES.fullmatch(text):
+        return [text]
+    from rankd.core.model.index_set import each, parse
+
+    try:
+        return [str(index) for index in each(parse(text, MOST_DEVICES))]
+    except Refused:
+        message = f"'{text}' is not a list of indices; write 0-3,5, with at most {MOST_DEVICES} in all"
+        raise Refused("usage", message, "device") from None
 
 
 def run_trust(arguments: argparse.Namespace) -> int:

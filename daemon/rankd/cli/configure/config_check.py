@@ -16,7 +16,7 @@ from rankd.core.errors import ConfigurationError, Problem, RankdError, Refused
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from rankd.cli.common.option import Subparsers
     from rankd.config.queues import QueuesChecked
@@ -82,17 +82,20 @@ def _check_directory(directory: Path) -> tuple[list[Problem], list[Problem], str
     from rankd.config.configuration import group_lists
     from rankd.config.named_group import missing_groups
     from rankd.config.other_writer import other_writers
+    from rankd.config.unoffered_maximum import unoffered_maxima
 
     try:
         configuration = load_checked(directory)
     except ConfigurationError as error:
         return error.problems, [], ""
+    nodes = _registered_nodes()
     missing = missing_groups(group_lists(configuration), configuration.group_names, _has_group)
-    of_prices, costs = _of_prices(configuration.settings.priority.fairshare.billing)
-    return [], [*configuration.warnings, *missing, *of_prices, *other_writers(directory)], costs
+    of_prices, costs = _of_prices(nodes, configuration.settings.priority.fairshare.billing)
+    of_maxima = unoffered_maxima(configuration.partitions, nodes)
+    return [], [*configuration.warnings, *missing, *of_maxima, *of_prices, *other_writers(directory)], costs
 
 
-def _of_prices(billing: Mapping[str, float]) -> tuple[list[Problem], str]:
+def _of_prices(nodes: Sequence[Node], billing: Mapping[str, float]) -> tuple[list[Problem], str]:
     """Warnings about what registered nodes offer and no price counts, and what whole nodes would cost.
 
     The costs are a text of their own if some nodes have GPUs and there is no warning, which has them as well.
@@ -100,7 +103,6 @@ def _of_prices(billing: Mapping[str, float]) -> tuple[list[Problem], str]:
     from rankd.core.fairshare.node_price import node_prices, unoffered, unpriced
     from rankd.core.model.device import GPU
 
-    nodes = _registered_nodes()
     prices = ", ".join(f"{one.nodes} {one.price:g}" for one in node_prices(nodes, billing)[:MOST_PRICES])
     warnings = [
         Problem(

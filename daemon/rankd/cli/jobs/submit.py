@@ -52,6 +52,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.print_request:
         from rankd.cli.common.table import print_json
 
+        if arguments.asker:
+            jobs = [{**job, "user": arguments.asker} for job in jobs]
         print_json(jobs if len(jobs) > 1 else jobs[0])
         return 0
     from rankd.cli.jobs.delivery import deliver, enqueue

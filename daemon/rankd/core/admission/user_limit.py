@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 from rankd.core.admission.queue_entry import QueueEntry
 from rankd.core.errors import Refused
 from rankd.core.model.amount_text import compared
-from rankd.core.model.job import JobRequest
 from rankd.core.model.quantity import Resources
 from rankd.core.model.queue import limits_of
 
 
+class Sized(Protocol):
+    """What asks for nodes: a request, or a job of a document."""
+
+    @property
+    def nodes(self) -> int:
+        """The most nodes."""
+
+    @property
+    def min_nodes(self) -> int | None:
+        """The fewest nodes; None if they are ``nodes``."""
+
+
 def check_user_limits(
-    request: JobRequest, resources: Mapping[str, int], queue: QueueEntry, user: str, groups: Sequence[str]
+    request: Sized, resources: Mapping[str, int], queue: QueueEntry, user: str, groups: Sequence[str]
 ) -> None:
     """Check that the job alone is not above a limit of its user, or of one of the user's groups.
 

@@ -16,6 +16,7 @@ from rankd.core.admission.priority_class import ClassTable, Resolved, resolve
 from rankd.core.admission.queue_entry import QueueEntry
 from rankd.core.admission.rights import Named, Rights, check_rights
 from rankd.core.admission.submitter import Submitter
+from rankd.core.admission.user_limit import check_user_limits
 from rankd.core.errors import Refused
 from rankd.core.evaluate.accounts import DEFAULT_ACCOUNT, Accounts, Pair
 from rankd.core.evaluate.document import Id, JobEntry
@@ -140,6 +141,8 @@ def _pending(entry: JobEntry, number: int, rules: Rules) -> Job:
     resources = read_request(entry.resources)
     queue = resolve_queue(entry, rules.tables)
     check_queue_maximum(entry, resources, queue)
+    if entry.user is not None and entry.class_value is None:  # others were accepted before, perhaps under other limits
+        check_user_limits(entry, resources, queue, entry.user, entry.groups)
     parse_constraints(entry.constraints)
     resolved = _resolved(entry, rules)
     qos = _qos(entry, rules)

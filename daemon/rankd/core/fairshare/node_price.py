@@ -37,10 +37,21 @@ def unoffered(nodes: Iterable[Node], billing: Mapping[str, float]) -> list[str]:
     >>> unoffered([Node(name="n1", capacity={"vcore": 8000, "gpu:a100": 1})], {"vcore": 1.0, "gpu:a10": 2.0})
     ['gpu:a10']
     """
+    return sorted(billing.keys() - known) if (known := known_types(nodes)) else []
+
+
+def known_types(nodes: Iterable[Node]) -> frozenset[str]:
+    """The types that nodes offer, also those of devices that have failed; and cores, memory and GPUs.
+
+    Empty without nodes.
+
+    >>> sorted(known_types([Node(name="n1", capacity={"vcore": 8000, "gpu:a100": 1})])), known_types([])
+    (['gpu', 'gpu:a100', 'memory', 'vcore'], frozenset())
+    """
     listed = list(nodes)
     known = {VCORE, MEMORY, GPU}.union(*(node.capacity for node in listed))
-    known.update(kind_of(device.model) for node in listed for device in node.devices)  # also those that have failed
-    return sorted(billing.keys() - known) if listed else []
+    known.update(kind_of(device.model) for node in listed for device in node.devices)
+    return frozenset(known) if listed else frozenset()
 
 
 def unpriced(nodes: Iterable[Node], billing: Mapping[str, float]) -> dict[str, str]:

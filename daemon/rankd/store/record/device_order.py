@@ -68,13 +68,18 @@ def resume_device(connection: Connection, wish: DeviceWish) -> None:
     if note and note.fault:
         write_notes(connection, wish.node, [msgspec.structs.replace(note, fault="")], wish.at)
     elif not order.drained_by and (note or not listed_failed):
-        raise Refused("not_failed", _needs_none(wish, id_, note), "device", status=409)
+        raise Refused("not_failed", _needs_none(wish, id_, note, found), "device", status=409)
     # what its agent sees at present can't be overruled; only what its list says
     _order(connection, wish, id_, DeviceOrder(resumed=order.resumed or (listed_failed and not note)))
     _record(connection, wish, f"{_name(id_, found)} is resumed")
 
 
-def _needs_none(wish: DeviceWish, id_: str, note: DeviceNote | None) -> str:
+def _needs_none(wish: DeviceWish, id_: str, note: DeviceNote | None, found: StoredDevice | None) -> str:
+    if found is not None and found.said is DeviceState.DRAINED:
+        return (
+            f"device '{id_}' of node '{wish.node}' is drained by its agent's list (--devices FILE), not by an order;"
+            " change its state in the file, and start the agent again"
+        )
     if note and note.state is DeviceState.FAILED:
         return (
             f"device '{id_}' of node '{wish.node}' can't be used at present: {note.reason or NO_REASON};"

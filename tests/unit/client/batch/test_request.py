@@ -1,3 +1,5 @@
+import json
+
 import msgspec
 import pytest
 
@@ -210,3 +212,10 @@ def test_a_job_starts_where_it_was_submitted(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert jobs_of(parsed("-- true"))[0]["cwd"] == str(tmp_path)
     assert jobs_of(parsed("-D sub -- true"))[0]["cwd"] == str(tmp_path / "sub")
+
+
+def test_the_printed_request_keeps_the_user_that_was_named(capsys):
+    assert main(["submit", "--print-request", "--user", "bob", "--", "true"]) == 0
+    assert json.loads(capsys.readouterr().out)["user"] == "bob"
+    assert main(["submit", "--print-request", "--", "true"]) == 0
+    assert "user" not in json.loads(capsys.readouterr().out)

@@ -173,3 +173,15 @@ def test_a_job_in_an_account_that_its_group_may_charge_joins_it(decide):
     decision = decide(jobs=[job], **{**LISTED, "unknown_association": "refuse"})
     assert (decision.codes, ("optics", "bob") in decision.shares) == ({}, True)
     assert ("default", None) not in decision.shares
+
+
+def test_a_new_job_above_a_limit_of_its_user_is_refused_and_one_that_was_accepted_before_waits(decide):
+    limits = [{"limit": "each", "users": ["*"], "maxresources": {"gpu": 1}}]
+    root = {"name": "root", "limits": limits, "queues": [{"name": "a"}]}
+    queues = {"partitions": [{"name": "default", "queues": [root]}]}
+    new = {"id": 1, "user": "alice", "queue": "root.a", "resources": {"vcore": 1, "gpu": 2}}
+    old = new | {"id": 2, "class_value": 0}
+    nodes = [{"name": "n", "capacity": {"vcore": 8, "gpu": 4}}]
+    decision = decide(jobs=[new, old], queues=queues, nodes=nodes)
+    assert [(one["job"], one["code"], one["field"]) for one in decision["rejected"]] == [(1, "user_limit", "resources")]
+    assert [(one["id"], one["reason"].partition(":")[0]) for one in decision["jobs"]] == [(2, "user limit")]
