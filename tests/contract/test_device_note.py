@@ -100,13 +100,12 @@ async def test_only_a_device_with_an_error_is_resumed(store):
         await store.write(resume_device, DeviceWish(node="n9", device="g0", actor="root", at=NOW))
 
 
-async def test_a_registration_forgets_states_and_keeps_errors(store):
+async def test_a_registration_forgets_other_states_and_keeps_errors(store):
     await two_jobs(store)
     broken = msgspec.structs.replace(BROKEN, id="g1")
     await store.write(note_devices, "n1", [TAKEN, broken], NOW)
-    listed = (await store.look(all_nodes))[0].devices
-    kept = await store.write(noted_at_registration, "n1", listed)
-    assert [(device.id, device.state) for device in kept] == [("g0", DeviceState.TAKEN), ("g1", DeviceState.FAILED)]
+    kept = await store.write(noted_at_registration, "n1", MIXED)
+    assert {device.id: device.state for device in kept} == {"g0": DeviceState.OK, "g1": DeviceState.FAILED}
     assert list(await store.read(notes_of, "n1")) == ["g1"]
 
 
@@ -233,3 +232,16 @@ async def test_a_job_that_waits_for_a_taken_device_is_told_who_has_it(store):
             ["gpu 0 is taken by process 4711 of bob", "gpu 1 is taken by process 12 of carol"],
         )
     ]
+
+
+async def test_who_takes_a_device_stays_known_when_its_agent_registers_again(store):
+    await two_jobs(store)
+    await store.write(note_devices, "n1", [TAKEN], NOW)
+    before = await device_events(store)
+    listed = [msgspec.structs.replace(one, state=DeviceState.TAKEN) if one.id == "g0" else one for one in MIXED]
+    await store.add_nodes("n1", devices=listed, at=NOW + 1)
+    await store.write(note_devices, "n1", [TAKEN], NOW + 2)
+    assert (await seen(store))["g0"] == ("taken", "4711 bob")
+    assert await device_events(store) == before, "it is no news"
+    await store.add_nodes("n1", devices=MIXED, at=NOW + 3)
+    assert (await seen(store))["g0"] == ("ok", None)

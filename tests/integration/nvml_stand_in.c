@@ -4,6 +4,7 @@
  *        lists with commas; a link leads to an address or to "switch"), then
  *        "part CARD|UUID|NAME|GI|CI|SLICES|MEBIBYTES|USED|PIDS" for each part. "-" is an empty field.
  * event: "UUID TYPE DATA": an error, which is told once.
+ * samples: "MICROSECONDS PERCENT" for each sample of the utilisation of all cards; without it, none are supported.
  * hang:  a pipe: while it is there, questions for the utilisation wait until somebody writes to it.
  */
 #include <errno.h>
@@ -94,8 +95,40 @@ int nvmlDeviceGetMinorNumber(void *handle, unsigned *minor) { *minor = of(handle
 struct memory { unsigned long long total, free, used; };
 int nvmlDeviceGetMemoryInfo(void *handle, struct memory *memory) {
     struct device *d = of(handle);
-    *memory = (struct memory){d->total, d->total - d->used, d->used};
+    unsigned long long used = d->used + (1 << 30);
+    *memory = (struct memory){d->total, d->total - used, used};
     return SUCCESS;
+}
+
+/* The driver keeps 1 GiB of each card for itself. */
+struct memory2 { unsigned version; unsigned long long total, reserved, free, used; };
+int nvmlDeviceGetMemoryInfo_v2(void *handle, struct memory2 *memory) {
+    struct device *d = of(handle);
+    if (!access(in("old"), F_OK)) return NOT_SUPPORTED;
+    if (memory->version != (sizeof *memory | 2 << 24)) return INVALID;
+    *memory = (struct memory2){memory->version, d->total, 1 << 30, d->total - d->used - (1 << 30), d->used};
+    return SUCCESS;
+}
+
+union value { double real; unsigned number; unsigned long long large; };
+struct sample { unsigned long long at; union value value; };
+int nvmlDeviceGetSamples(void *handle, int kind, unsigned long long since, int *type, unsigned *number, struct sample *list) {
+    unsigned long long at;
+    unsigned percent, found = 0;
+    FILE *file = fopen(in("samples"), "r");
+    if (!file || of(handle)->is_part || kind != 1) {
+        if (file) fclose(file);
+        return NOT_SUPPORTED;
+    }
+    while (fscanf(file, "%llu %u", &at, &percent) == 2)
+        if (at > since) {
+            if (list && found < *number) list[found] = (struct sample){at, {.number = percent}};
+            found++;
+        }
+    fclose(file);
+    *type = 1;
+    *number = found;
+    return found ? SUCCESS : NOT_FOUND;
 }
 
 struct rates { unsigned gpu, memory; };

@@ -47,6 +47,26 @@ def test_cards_are_found_in_their_order_with_their_files(machine):
     assert (seen[0].busy, seen[0].memory_used, seen[0].pids, seen[0].fault) == (0.4, 3 * GIB, [7, 8], None)
 
 
+def test_memory_of_an_older_driver_has_the_drivers_own_part_in_it(machine):
+    (machine.directory / "old").touch()
+    machine.has(*four(used=3 * GIB))
+    [seen, *_] = library_of(machine).look()
+    assert (seen.memory_used, seen.device.memory) == (4 * GIB, 80 * GIB)
+
+
+def test_utilisation_is_the_mean_of_all_samples_since_the_last_look(machine):
+    machine.has(*four(busy=40))
+    samples = machine.directory / "samples"
+    samples.write_text("100 90\n200 90\n")
+    library = library_of(machine)
+    assert library.look()[0].busy == 0.4, "the first look does not know which samples are new"
+    samples.write_text("100 90\n200 90\n300 10\n400 20\n")
+    assert [seen.busy for seen in library.look()] == [0.15] * 4
+    assert library.look()[0].busy == 0.4, "no new sample"
+    samples.unlink()
+    assert library.look()[0].busy == 0.4
+
+
 def test_minor_numbers_need_not_be_in_the_order_of_the_bus(machine):
     machine.has(Card("GPU-a", minor=1), Card("GPU-b", minor=0, address=ADDRESSES[1]))
     assert [Path(each.paths[0]).name for each in library_of(machine).look()] == ["nvidia1", "nvidia0"]

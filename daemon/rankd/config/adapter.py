@@ -71,7 +71,7 @@ def with_inputs(configuration: Configuration, inputs: Iterable[Input]) -> Config
 
 
 def _entry_point(settings: AdapterSettings) -> EntryPoint:
-    known = {entry.name: entry for entry in reversed(entry_points(group=ADAPTERS))}
+    known = {entry.name: entry for entry in reversed(tuple(entry_points(group=ADAPTERS)))}
     if settings.adapter not in known:
         names = ", ".join(sorted(known))
         raise _refusal(settings, f"no installed package provides the adapter '{settings.adapter}'; known: {names}")

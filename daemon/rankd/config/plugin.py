@@ -165,7 +165,7 @@ def load_application_sort(name: str) -> ApplicationSortPolicy:
 @cache
 def _entry_points(group: str) -> dict[str, EntryPoint]:
     """Entry points by name, as of the last :func:`look_again`. If a name is there twice, the first one counts."""
-    return {entry.name: entry for entry in reversed(entry_points(group=group))}
+    return {entry.name: entry for entry in reversed(tuple(entry_points(group=group)))}
 
 
 def look_again() -> None:

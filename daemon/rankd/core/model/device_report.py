@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
 from rankd.core.errors import Refused
-from rankd.core.model.device import DeviceState
+from rankd.core.model.device import Device, DeviceState
 
 LONGEST_NOTE = 200
 MOST_NOTES = 256
@@ -77,6 +77,16 @@ def merged(before: DeviceNote | None, after: DeviceNote) -> DeviceNote:
     """The newest note, with the error of the one before if it names none itself."""
     fault = after.fault or (before.fault if before else "")
     return msgspec.structs.replace(after, fault=fault)
+
+
+def outdated(notes: Mapping[str, DeviceNote], devices: Iterable[Device]) -> list[str]:
+    """The ids of the notes that a node's registration ends. ``notes`` by id; ``devices``: as the node lists them.
+
+    Errors stay until an administrator resumes the device. A note of the state in which the device is listed stays too:
+    it says who takes it.
+    """
+    listed = {device.id: device.state for device in devices}
+    return [id_ for id_, note in notes.items() if not note.fault and listed.get(id_) is not note.state]
 
 
 def in_words(note: DeviceNote, name: str) -> str:

@@ -54,12 +54,14 @@ class DeviceMonitor:
         self._statuses: dict[str, DeviceStatus] = {}
         self._told: dict[str, DeviceStatus] = {}
         self._told_faults: dict[str, str] = {}
+        self._registered: dict[str, DeviceStatus] = {}
         self._usages: dict[tuple[int, str], Usage] = {}
         self._over: list[DeviceUse] = []
         self._has_cards = False
 
     def devices(self) -> list[ListedDevice]:
         """The cards with their states and files, as a registration lists them."""
+        self._registered = {id_: DeviceStatus(state=status.state) for id_, status in self._statuses.items()}
         return [_listed(seen, self._statuses.get(id_, FINE)) for id_, seen in self._seen.items()]
 
     async def begin(self) -> None:
@@ -152,8 +154,11 @@ class DeviceMonitor:
         self._told_faults |= {note.id: note.fault for note in notes if note.fault}
 
     def tell_again(self) -> None:
-        """The node was registered again: all states have to be reported. Errors are in the records."""
-        self._told = {}
+        """The node was registered again. The states that it listed are known; who takes a card has to be reported.
+
+        Errors are in the records.
+        """
+        self._told = dict(self._registered)
         self.on_news()
 
     def uses(self) -> list[DeviceUse]:

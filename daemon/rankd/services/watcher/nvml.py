@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import pynvml as library
 
@@ -36,6 +36,13 @@ class Card(NamedTuple):
     """The id of the card that it is a part of, or its own."""
 
 
+class Memory(NamedTuple):
+    """In bytes. ``used``: by programs, as nvidia-smi shows it, without what the driver keeps for itself."""
+
+    total: int
+    used: int
+
+
 class Nvml:
     """The library, initialised. ``root``: where /proc, /sys and /dev are.
 
@@ -55,6 +62,8 @@ class Nvml:
         self._watched: set[str] = set()
         self._lost: set[str] = set()
         self._known: dict[int, list[tuple[Card, object]]] = {}
+        self._sampled: dict[str, int] = {}
+        """The time of each card's last sample of its utilisation, in the driver's microseconds."""
 
     def look(self) -> list[Seen]:
         """All cards; of cards in parts (MIG), their parts. A card that is lost is as it was when it was seen last."""
@@ -130,7 +139,7 @@ class Nvml:
         paths, group = [str(self._root / f"dev/nvidia{minor}")], self._groups[1].get(id_, 0)
         mode = _supported(lambda: library.nvmlDeviceGetMigMode(handle))
         if not mode or mode[0] != library.NVML_DEVICE_MIG_ENABLE:
-            memory = _supported(lambda: library.nvmlDeviceGetMemoryInfo(handle))
+            memory = _memory(handle)
             device = Device(model=model, id=id_, index=index, group=group, memory=memory.total if memory else 0)
             yield Card(device, paths, id_), handle
             return
@@ -166,19 +175,33 @@ class Nvml:
         if handle is None:
             return Seen(device=card.device, paths=card.paths, fault=fault, problem=fault)
         try:
-            rates = _supported(lambda: library.nvmlDeviceGetUtilizationRates(handle))
-            memory = _supported(lambda: library.nvmlDeviceGetMemoryInfo(handle))
+            busy = self._busy(card.device.id, handle)
+            memory = _memory(handle)
             processes = _processes(handle)
         except library.NVMLError as error:
             return Seen(device=card.device, paths=card.paths, fault=fault, problem=str(error)[:LONGEST_FAULT])
         return Seen(
             device=card.device,
             paths=card.paths,
-            busy=None if rates is None else min(1.0, rates.gpu / 100),
+            busy=busy,
             memory_used=None if memory is None else memory.used,
             pids=processes,
             fault=fault,
         )
+
+    def _busy(self, id_: str, handle: object) -> float | None:
+        """The mean utilisation since the last look, 0 to 1: of all samples that the driver has taken.
+
+        At the first look, and where the driver keeps no samples, it is the present utilisation; None without any.
+        """
+        before = self._sampled.get(id_)
+        samples = _samples(handle, before or 0)
+        if samples:
+            self._sampled[id_] = max(sample.timeStamp for sample in samples)
+        if samples and before is not None:
+            return min(1.0, sum(int(sample.sampleValue.uiVal) for sample in samples) / len(samples) / 100)
+        rates = _supported(lambda: library.nvmlDeviceGetUtilizationRates(handle))
+        return None if rates is None else min(1.0, rates.gpu / 100)
 
     def _linked(self, handles: dict[str, object]) -> dict[str, int]:
         addresses = {id_: _address(handle) for id_, handle in handles.items()}
@@ -204,6 +227,22 @@ def _others(handle: object) -> Iterator[str]:
             other = _supported(lambda: library.nvmlDeviceGetNvLinkRemotePciInfo(handle, link))  # noqa: B023
             if other is not None:
                 yield _short(other.busId)
+
+
+def _memory(handle: object) -> Memory | None:
+    """The memory of a card. Older drivers only know a form whose used memory has the driver's own in it."""
+    found = _supported(lambda: library.nvmlDeviceGetMemoryInfo(handle, library.nvmlMemory_v2))
+    found = found or _supported(lambda: library.nvmlDeviceGetMemoryInfo(handle))
+    return None if found is None else Memory(found.total, found.used)
+
+
+def _samples(handle: object, since: int) -> Sequence[Any]:
+    """The samples of a card's utilisation after this time; empty if there are none, or the driver keeps none."""
+    with suppress(library.NVMLError_NotFound):
+        kind = library.NVML_GPU_UTILIZATION_SAMPLES
+        found = _supported(lambda: library.nvmlDeviceGetSamples(handle, kind, since))
+        return [] if found is None else [sample for sample in found[1] if sample.timeStamp > since]
+    return []
 
 
 def _processes(handle: object) -> list[int]:

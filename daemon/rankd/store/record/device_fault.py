@@ -12,8 +12,10 @@ from sqlalchemy import delete, select
 
 from rankd.core.model.device import Device, DeviceState
 from rankd.core.model.device_record import DeviceOrder, HeldCard, StoredDevice, stored, with_states
-from rankd.core.model.device_report import DeviceNote
+from rankd.core.model.device_report import DeviceNote, outdated
 from rankd.store.engine.connection import Connection
+from rankd.store.engine.listed import values_of
+from rankd.store.engine.word import TEXTS
 from rankd.store.record.allocation_device import Card
 from rankd.store.schema.table import allocation_devices, allocations, device_notes, device_orders
 
@@ -73,10 +75,11 @@ def devices_now(connection: Connection, node: str, devices: Sequence[StoredDevic
 def noted_at_registration(connection: Connection, node: str, devices: Sequence[Device]) -> list[StoredDevice]:
     """The devices that a node registers, with their states.
 
-    Errors and orders stay. Other notes are forgotten: the agent reports them again. A device that its node does not
-    list as failed needs no order to be offered.
+    Errors and orders stay, and notes of the states that the node lists, so that it stays known who takes a device. A
+    device that its node does not list as failed needs no order to be offered.
     """
-    connection.execute(delete(device_notes).where(_OF.node == node, _OF.fault.is_(None)))
+    ids = {"ids": outdated(notes_of(connection, node), devices)}
+    connection.execute(delete(device_notes).where(_OF.node == node, _OF.device.in_(values_of("ids", TEXTS))), ids)
     end_resumed(connection, node, [device.id for device in devices if device.state is not DeviceState.FAILED])
     return devices_now(connection, node, [stored(device) for device in devices])
 

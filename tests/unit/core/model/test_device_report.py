@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from rankd.core.errors import Refused
-from rankd.core.model.device import DeviceState
-from rankd.core.model.device_report import DeviceNote, DeviceUse, check_uses, in_words, merged
+from rankd.core.model.device import Device, DeviceState
+from rankd.core.model.device_report import DeviceNote, DeviceUse, check_uses, in_words, merged, outdated
 
 USE = DeviceUse(allocation=1, id="g0", recent=0.5, busy=3.0, samples=6, peak_bytes=5, idle_s=9.0)
 IMPOSSIBLE = [
@@ -55,3 +55,12 @@ WORDS = {
 @pytest.mark.parametrize("text", WORDS)
 def test_a_note_is_said_in_words(text):
     assert in_words(WORDS[text], "gpu 0") == text
+
+
+def test_a_registration_ends_the_notes_of_other_states_and_no_errors():
+    listed = [Device(model="a100", id="g0", index=0, state=DeviceState.TAKEN), Device(model="a100", id="g1", index=1)]
+    assert outdated({"g0": TAKEN}, listed) == [], "it stays known who takes it"
+    assert outdated({"g1": msgspec.structs.replace(TAKEN, id="g1"), "gone": TAKEN, "x": BROKEN}, listed) == [
+        "g1",
+        "gone",
+    ]
