@@ -48,18 +48,43 @@ version_2_only = pytest.mark.parametrize("groups", [2], indirect=True, ids=["ver
 @pytest.fixture(params=[1, 2], ids=["version 1", "version 2"])
 def groups(request, tmp_path):
     """Control groups that have only one version's place for devices, whatever else this host has."""
-    wanted = " - cgroup " if request.param == 1 else " - cgroup2 "
-    lines = [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if wanted in line]
-    (tmp_path / "mountinfo").write_text("".join(f"{line}\n" for line in lines))
-    (tmp_path / "cgroup").write_text(Path("/proc/self/cgroup").read_text())
-    made = ControlGroups(f"devices-{os.getpid()}", tmp_path)
-    if not made.confines and not lines:
-        pytest.skip(f"this host mounts no control groups of version {request.param}")
-    assert made.confines, made.confinement
-    assert made.confinement == f"jobs can open no device of another job (cgroup v{request.param})"
-    yield made
-    while not made.is_clean():
-        pass
+    with mounted(request.param, tmp_path / "mount") as lines:
+        (tmp_path / "mountinfo").write_text("".join(f"{line}\n" for line in lines))
+        (tmp_path / "cgroup").write_text(Path("/proc/self/cgroup").read_text())
+        made = ControlGroups(f"devices-{os.getpid()}", tmp_path)
+        assert made.confines, made.confinement
+        assert made.confinement == f"jobs can open no device of another job (cgroup v{request.param})"
+        yield made
+        while not made.is_clean():
+            pass
+
+
+@contextmanager
+def mounted(version: int, own: Path):
+    """The lines of the mounts of a version's groups that devices can be denied in.
+
+    If this host mounts none, they are mounted for the test. Only where the kernel can't do that either, the test is
+    skipped, and in CI it fails.
+    """
+    lines = mounts_of(version)
+    is_own = not any(version == 2 or "devices" in line.split()[-1].split(",") for line in lines)
+    if is_own:
+        own.mkdir()
+        kind = ["-t", "cgroup2"] if version == 2 else ["-t", "cgroup", "-o", "devices"]
+        tried = subprocess.run(["mount", *kind, "none", str(own)], capture_output=True, text=True, check=False)
+        if tried.returncode:
+            why = f"this host has no control groups of version {version}: {tried.stderr.strip()}"
+            pytest.fail(why) if os.environ.get("CI") else pytest.skip(why)
+    try:
+        yield mounts_of(version)
+    finally:
+        if is_own:
+            subprocess.run(["umount", str(own)], check=True)
+
+
+def mounts_of(version: int) -> list[str]:
+    wanted = " - cgroup " if version == 1 else " - cgroup2 "
+    return [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if wanted in line]
 
 
 @pytest.fixture

@@ -170,7 +170,6 @@ ELSEWHERE = {
     "client/sync_client.py": "tests/system/test_client.py",
     "cli/configure/class_change.py": "tests/system/test_class.py",
     "cli/configure/class_command.py": "tests/system/test_class.py",
-    "cli/configure/config_check.py": "tests/integration/test_third_party_node_sort.py",
     "cli/configure/config_history.py": "tests/system/test_reload.py",
     "cli/jobs/cancel_hold_release.py": "tests/unit/cli/jobs/test_delivery.py",
     "cli/jobs/submit.py": "tests/unit/client/batch/test_request.py",

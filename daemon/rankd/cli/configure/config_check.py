@@ -98,7 +98,7 @@ def _check_directory(directory: Path) -> tuple[list[Problem], list[Problem], str
 def _of_prices(nodes: Sequence[Node], billing: Mapping[str, float]) -> tuple[list[Problem], str]:
     """Warnings about what registered nodes offer and no price counts, and what whole nodes would cost.
 
-    The costs are a text of their own if some nodes have GPUs and there is no warning, which has them as well.
+    The costs are a text of their own if some nodes have GPUs and no warning has them.
     """
     from rankd.core.fairshare.node_price import node_prices, unoffered, unpriced
     from rankd.core.model.device import GPU
@@ -113,6 +113,7 @@ def _of_prices(nodes: Sequence[Node], billing: Mapping[str, float]) -> tuple[lis
         )
         for kind, offering in unpriced(nodes, billing).items()
     ]
+    has_costs = bool(warnings)
     warnings += [
         Problem(
             file="rankd.toml",
@@ -122,7 +123,7 @@ def _of_prices(nodes: Sequence[Node], billing: Mapping[str, float]) -> tuple[lis
         for kind in unoffered(nodes, billing)
     ]
     has_gpus = any(node.capacity.get(GPU) for node in nodes)
-    return warnings, f"A second of a whole node costs: {prices}" if has_gpus and not warnings else ""
+    return warnings, f"A second of a whole node costs: {prices}" if has_gpus and not has_costs else ""
 
 
 def _registered_nodes() -> list[Node]:

@@ -106,7 +106,8 @@ class SchedulingSettings(_Setting, frozen=True, kw_only=True):
     wait less on average, and their order is less fair. It has no effect with other values of `backfill`, and is refused
     with them."""
     reserve_depth: AtLeastOne = 1
-    """How many waiting jobs per partition get a reservation with `easy`."""
+    """How many waiting jobs per partition get a reservation with `easy`. Until such a job starts, its reservation
+    also holds its room in quotas and limits."""
     array_reserve: AtLeastOne = 20
     """How many waiting tasks of an array get reservations with `conservative`."""
     default_time_limit_s: Positive | None = None

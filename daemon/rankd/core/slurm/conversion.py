@@ -14,7 +14,7 @@ import msgspec
 from rankd.core.errors import ConfigurationError, Problem
 from rankd.core.fairshare.tree import AccountTree
 from rankd.core.model.association import Association
-from rankd.core.model.device import model_of
+from rankd.core.model.device import GPU, is_device_kind, model_of
 from rankd.core.model.setting import Qos
 from rankd.core.slurm.account_limit import account_limits
 from rankd.core.slurm.assoc import parse_associations, parse_shares
@@ -155,7 +155,9 @@ def _combined(parsed: list[_Parsed], own: Reading) -> Conversion:
     if (of_users or of_groups) and len(names := {queue.partition for queue in queues}) > 1:
         own.remark(0, f"limits of users and accounts count in each partition by itself: {', '.join(sorted(names))}")
     remark_unused({one.qos or "" for one, _ in partitions}, limits.of_qos)
-    _remark_models([*billing, *(name.partition(".")[2] for name in weights)], queues, [*of_users, *of_groups], own)
+    models = [f"{GPU}:{model}" for one in configs for line in one.config.nodes for model in line.models]
+    kinds = [*billing, *models, *(name.partition(".")[2] for name in weights)]
+    _remark_models(kinds, queues, [*of_users, *of_groups], own)
     return Conversion(
         sources=tuple((one.source.name, one.kind) for one in parsed),
         associations=associations,
@@ -282,7 +284,21 @@ def _billing(partitions: Sequence[Partition], own: Reading) -> dict[str, float]:
     if others := [one.name for one in partitions if one.billing != taken.billing]:
         shown = ", ".join(f"'{name}'" for name in others)[:200]
         own.remark(0, f"TRESBillingWeights of {shown} differ or are not set; those of '{taken.name}' are used for all")
-    return dict(taken.billing or {})
+    return _with_devices(taken, with_weights, own)
+
+
+def _with_devices(taken: Partition, others: Sequence[Partition], own: Reading) -> dict[str, float]:
+    """The weights of a partition. If it weighs no GPUs, those of the first partition that does are added."""
+    weights = dict(taken.billing or {})
+    if any(is_device_kind(kind) for kind in weights):
+        return weights
+    for other in others:
+        of_devices = {kind: weight for kind, weight in (other.billing or {}).items() if is_device_kind(kind)}
+        if of_devices:
+            shown = ", ".join(f"{kind} = {weight:g}" for kind, weight in of_devices.items())
+            own.remark(0, f"'{taken.name}' weighs no GPUs, so the weights of '{other.name}' are used for them: {shown}")
+            return weights | of_devices
+    return weights
 
 
 def _tree_problems(parsed: list[_Parsed]) -> list[Problem]:

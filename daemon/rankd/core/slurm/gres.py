@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from rankd.core.model.device import GPU
+from rankd.core.model.device import GPU, is_model
 from rankd.core.slurm.reading import NOT_SET, Reading
 
 _ITEMS = re.compile(r",(?![^(]*\))")
@@ -16,6 +16,8 @@ _ITEMS = re.compile(r",(?![^(]*\))")
 _ITEM = re.compile(
     r"(?P<name>[A-Za-z][A-Za-z0-9_.-]*)(?P<types>(:[A-Za-z0-9_][^:]*)*?)(:(?P<count>[0-9]{1,15})(?P<suffix>[KMGTP]?))?"
 )
+_LIKE_COUNT = re.compile(r"[0-9]+([.,][0-9]+)?[A-Za-z]?")
+"""A word that is no model, such as ``1g.10gb``."""
 _PLACES = re.compile(r"\([^()]*\)$")
 _FACTORS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40, "P": 2**50}
 _PARTS_OF_GPUS = frozenset({"mps", "shard"})
@@ -36,12 +38,29 @@ def parse_gres(text: str) -> tuple[dict[str, int], list[str]]:
     for item in (piece.strip() for piece in _ITEMS.split(text) if piece.strip().lower() not in NOT_SET):
         found = _ITEM.fullmatch(_PLACES.sub("", item).replace(":no_consume", ""))
         name = found["name"].lower() if found else ""
-        if found is None or name in _PARTS_OF_GPUS:
+        if found is None or name in _PARTS_OF_GPUS or _has_bad_count(found["types"], found["count"]):
             lost.append(item)
             continue
         count = 1 if found["count"] is None else int(found["count"]) * _FACTORS[found["suffix"]]
         amounts[name] = amounts.get(name, 0) + count
     return amounts, lost
+
+
+def models_in(text: str) -> list[str]:
+    """The models of the GPUs that a node has, in lower case.
+
+    >>> models_in("gpu:A100:4(S:0-1),gpu:v100:2,gpu:1,nic:1")
+    ['a100', 'v100']
+    """
+    items = [_ITEM.fullmatch(_PLACES.sub("", piece.strip())) for piece in _ITEMS.split(text)]
+    named = [one["types"].removeprefix(":").lower() for one in items if one and one["name"].lower() == GPU]
+    return [model for model in named if is_model(model)]
+
+
+def _has_bad_count(types: str, count: str | None) -> bool:
+    """Whether the last part of an entry without a count was meant to be one: ``gpu:a100:four``, ``gpu:4x``."""
+    words = types.removeprefix(":").split(":")
+    return count is None and (len(words) > 1 or _LIKE_COUNT.fullmatch(words[0]) is not None)
 
 
 def read_types(line: int, value: str, reading: Reading) -> None:

@@ -12,7 +12,7 @@ import msgspec
 
 from rankd.core.model.nodelist import fold, unfold
 from rankd.core.model.quantity import MEMORY, MOST_CORES, MOST_OF_A_NODE, VCORE
-from rankd.core.slurm.gres import parse_gres
+from rankd.core.slurm.gres import models_in, parse_gres
 from rankd.core.slurm.reading import NOT_SET, Reading
 
 _MEBIBYTE = 2**20
@@ -38,11 +38,15 @@ _KINDS = re.compile(r"[a-z][a-z0-9_.-]{0,62}")
 
 
 class NodeLine(msgspec.Struct, frozen=True, kw_only=True):
-    """Nodes with the same amounts. ``resources``: None if the line does not say what they have."""
+    """Nodes with the same amounts. ``resources``: None if the line does not say what they have.
+
+    ``models``: of their GPUs, as Slurm names them.
+    """
 
     names: tuple[str, ...]
     line: int
     resources: Mapping[str, int] | None
+    models: tuple[str, ...] = ()
 
 
 class NodeLines:
@@ -65,7 +69,8 @@ class NodeLines:
         amounts = self._amounts(line, name, whole)
         self._remark_rest(line, name, whole)
         if names:
-            self.found.append(NodeLine(names=tuple(names), line=line, resources=amounts))
+            models = tuple(models_in(whole.get("gres", "")))
+            self.found.append(NodeLine(names=tuple(names), line=line, resources=amounts, models=models))
 
     def _remark_rest(self, line: int, name: str, fields: Mapping[str, str]) -> None:
         """Remark on fields that decide which jobs a node gets, with what to do."""

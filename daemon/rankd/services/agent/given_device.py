@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,6 +16,7 @@ from rankd.core.model.device import GPU, ListedDevice, is_model
 from rankd.core.model.device_environment import AMD, NVIDIA
 from rankd.core.model.quantity import Amount, parse_amount
 
+_HEAD = re.compile(r"\s*\[\[\s*device\s*\]\]")
 GROUP = 4
 """The number of made-up devices that are linked."""
 _OF_NVIDIA, _OF_AMD = ("/dev/nvidia",), ("/dev/kfd", "/dev/dri/")
@@ -94,14 +96,32 @@ def read_file(path: Path) -> list[GivenDevice]:
         Refused: ``bad_devices``: the file can't be read, or has something else.
     """
     try:
-        tables = msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), _File)
+        text = path.read_text(encoding="utf-8")
+        tables = msgspec.convert(tomllib.loads(text), _File)
         found = [msgspec.convert(_table(table), GivenDevice) for table in tables.device]
     except (OSError, ValueError, msgspec.ValidationError) as error:
         raise Refused("bad_devices", f"{path}: {error}", "devices") from None
     except RecursionError:
         raise Refused("bad_devices", f"{path}: it is nested too deeply; flatten it", "devices") from None
     check_devices(found)
+    _check_indices(path, text, found)
     return found
+
+
+def _check_indices(path: Path, text: str, devices: Sequence[GivenDevice]) -> None:
+    """Check that no two devices of a vendor have the same index, except parts of a card, which share a file.
+
+    Raises:
+        Refused: ``bad_devices``, with the line of the second one, if each has a table ``[[device]]``.
+    """
+    lines = [number for number, line in enumerate(text.splitlines(), 1) if _HEAD.match(line)]
+    seen: dict[tuple[str | None, int], GivenDevice] = {}
+    for place, device in enumerate(devices):
+        other = seen.setdefault((vendor_of(device.path), device.index), device)
+        if other is not device and not set(other.path).intersection(device.path):
+            where = f":{lines[place]}" if len(lines) == len(devices) else ""
+            message = f"device '{device.id}' has the index {device.index}, as '{other.id}' has; give each its own"
+            raise Refused("bad_devices", f"{path}{where}: {message}", "devices")
 
 
 class _File(msgspec.Struct, forbid_unknown_fields=True):

@@ -89,3 +89,17 @@ def test_a_cycle_is_told_at_its_line():
         ),
         ("file0", 6, "account 'd' has the unknown parent 'gone'; list it or correct the name"),
     ]
+
+
+def test_gpus_are_not_free_where_the_default_partition_weighs_none():
+    cpu = "PartitionName=cpu Default=YES TRESBillingWeights=CPU=1\n"
+    found = convert(cpu + "PartitionName=gpu TRESBillingWeights=CPU=2,GRES/gpu=8\n")
+    assert found.billing == {"vcore": 1.0, "gpu": 8.0}
+    told = "'cpu' weighs no GPUs, so the weights of 'gpu' are used for them: gpu = 8"
+    assert told in [remark.message for remark in found.remarks]
+
+
+def test_models_of_nodes_are_listed_without_a_price_too():
+    text = "NodeName=n1 CPUs=8 RealMemory=1000 Gres=gpu:A100:2,gpu:v100\nPartitionName=a Nodes=n1 Default=YES\n"
+    [told] = [remark.message for remark in convert(text).remarks if remark.message.startswith("models of GPUs")]
+    assert told.startswith("models of GPUs: a100, v100; compare them")

@@ -25,6 +25,10 @@ from rankd.core.slurm.reading import Reading
         ("", {}, []),
         ("gpu:-1", {}, ["gpu:-1"]),
         ("gpu::4", {}, ["gpu::4"]),
+        ("gpu:a100:four", {}, ["gpu:a100:four"]),
+        ("gpu:4x,gpu:v100:2", {"gpu": 2}, ["gpu:4x"]),
+        ("gpu:1.5", {}, ["gpu:1.5"]),
+        ("gpu:1g.10gb:7,gpu:3g.40gb", {"gpu": 8}, []),
     ],
 )
 def test_the_resources_of_a_node(text, amounts, lost):

@@ -93,3 +93,14 @@ def test_a_file_that_is_nested_too_deeply_is_refused(tmp_path):
     file.write_text("[[device]]\nmodel = " + "[" * 5_000)
     with pytest.raises(Refused, match="nested too deeply"):
         read_file(file)
+
+
+def test_an_index_that_is_there_twice_is_refused_with_its_line(tmp_path):
+    path = tmp_path / "devices.toml"
+    text = '[[device]]\nmodel = "a100"\nid = "{}"\nindex = 0\n{}'
+    path.write_text(text.format("g0", "") + "\n" + text.format("g1", ""))
+    with pytest.raises(Refused, match=r"devices.toml:6: device 'g1' has the index 0, as 'g0' has; give each its own"):
+        read_file(path)
+    shared = 'path = "/dev/nvidia0"\n'
+    path.write_text(text.format("g0", shared) + "\n" + text.format("g1", shared))
+    assert len(read_file(path)) == 2, "parts of one card"
