@@ -81,6 +81,30 @@ async def second_of_two(url, first, second):
     return seen
 
 
+async def test_an_upgrade_that_waits_for_a_long_query_does_not_hold_up_other_queries(url, database, other):
+    """A change of a table waits for the query, and without a limit all later queries would wait for the change."""
+    long = await psycopg.AsyncConnection.connect(url)
+    await long.execute("SELECT count(*) FROM rank_chunks")  # its transaction stays open
+    async with asyncio.TaskGroup() as group:
+        upgrading = group.create_task(upgrade(database))
+        waits = "SELECT count(*) FROM pg_locks WHERE relation = 'rank_chunks'::regclass AND NOT granted"
+        while not await asyncio.to_thread(one_value, url, waits):
+            await asyncio.sleep(0.01)
+
+        def read(connection):
+            connection.exec_driver_sql(f"SET LOCAL statement_timeout TO {int(PATIENCE_S * 1000)}")
+            return connection.exec_driver_sql("SELECT count(*) FROM rank_chunks").scalar_one()
+
+        assert await other.read(read) == 0
+        assert not upgrading.done()
+        await long.close()
+
+
+def one_value(url, query):
+    with psycopg.connect(url) as connection:
+        return connection.execute(query).fetchone()[0]
+
+
 async def test_an_event_is_seen_only_after_all_events_before_it(url, database, other):
     assert await second_of_two(url, database, other) == [], "an event was visible before an older one"
     assert await database.read(numbers) == [1, 2]

@@ -1,17 +1,13 @@
 """Roles by lease in a real PostgreSQL server: who holds one, who takes over, and what a former holder can't write."""
 
 import asyncio
-import functools
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
-from pathlib import Path
 
-import psycopg
 import pytest
 from builder import NOW
-from postgres_server import server
+from integration.lease_stage import do, new_database, rows, until
 from watch import PATIENCE_S
 
 from rankd.core.errors import RoleLost, Unavailable
@@ -22,7 +18,6 @@ from rankd.store.engine.postgres import PostgresDatabase
 from rankd.store.engine.postgres_connection import connect
 from rankd.store.engine.role_lease import RoleLease, boot_clock
 from rankd.store.record.node import record_node_event
-from rankd.store.schema.migration import upgrade
 
 ROLE = "scheduler"
 
@@ -37,34 +32,15 @@ class OwnClock:
         return boot_clock() + self.ahead_s
 
 
-@functools.cache
-def template():
-    """A database with the tables, for all tests."""
-    name, directory = server().make(), Path(server().directory)
-
-    async def make():
-        async with PostgresDatabase(server().url(name), directory) as database:
-            await upgrade(database)
-
-    with ThreadPoolExecutor(1) as thread:  # the caller is in an event loop
-        thread.submit(lambda: asyncio.run(make())).result()
-    return name
-
-
 @pytest.fixture
 def url():
-    name = server().make(template())
-    yield server().url(name)
-    server().drop(name)
+    made, drop = new_database()
+    yield made
+    drop()
 
 
 def note(connection):
     record_node_event(connection, "n1", "joined", NOW, "root")
-
-
-def rows(url, query, *values):
-    with psycopg.connect(url) as connection:
-        return connection.execute(query, values or None).fetchall()
 
 
 def events(url):
@@ -72,15 +48,7 @@ def events(url):
 
 
 def set_row(url, assignments):
-    with psycopg.connect(url) as connection:
-        connection.execute(f"UPDATE roles SET {assignments}")
-
-
-async def until(condition):
-    """Wait for what no message announces."""
-    async with asyncio.timeout(PATIENCE_S):
-        while not await asyncio.to_thread(condition):
-            await asyncio.sleep(0.02)
+    do(url, f"UPDATE roles SET {assignments}")
 
 
 def standing_by(url):

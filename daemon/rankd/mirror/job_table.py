@@ -6,6 +6,7 @@ The columns stay unchanged while changes arrive, because copying a million jobs 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -20,6 +21,8 @@ from rankd.store.feed.job import ChangedJob, ChangedJobs, LoadedJobs
 from rankd.store.feed.pending import PendingJobs, ShapeColumn, ShapeRow
 
 _PENDING = State.PENDING.value
+MANY_CHANGES = 10_000
+"""A standby merges this many changed jobs into its columns. The merge takes 50 ms for a million jobs."""
 
 
 class JobChanges(NamedTuple):
@@ -178,6 +181,14 @@ class JobTable:
         self.tasks = {}
         self.amounts, self.shapes = [], {}  # the old list belongs to an order of jobs that is still in use
         self._columns, self._changed = JobColumns.from_rows([]), {}
+
+    def stand_by(self) -> None:
+        """Keep the memory small while another instance decides; all blocked jobs have to be looked at later."""
+        if len(self._changed) > MANY_CHANGES:
+            snapshot = self.snapshot()
+            self.adopt(snapshot, merged(snapshot))
+        if self.blocked.take_due(-math.inf):
+            self.blocked.look_at_all()
 
     def snapshot(self) -> Snapshot:
         """The present jobs, for :func:`merged`. It does not include later changes."""

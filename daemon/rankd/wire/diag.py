@@ -172,6 +172,23 @@ class StreamDiag(msgspec.Struct, frozen=True, kw_only=True):
     alarms: list[str] = []
 
 
+class RoleDiag(msgspec.Struct, frozen=True, kw_only=True):
+    """Who holds a role: ``holder`` (host and process id) since ``since``, UTC seconds, as its ``epoch``-th holder.
+
+    ``alive_at``: the last sign of life. ``resigned_at``: when the holder gave the role back, and nobody has it.
+    ``takeover_s``: how long the last take-over took, until the first work of this holder; None where roles have no
+    lease, and until then.
+    """
+
+    name: str
+    holder: str
+    epoch: int
+    since: float
+    alive_at: float
+    resigned_at: float | None = None
+    takeover_s: float | None = None
+
+
 class Diag(msgspec.Struct, frozen=True, kw_only=True):
     """All figures as of ``at``, UTC seconds. None: the service does not answer. ``adapters``: the view's rows.
 
@@ -181,6 +198,7 @@ class Diag(msgspec.Struct, frozen=True, kw_only=True):
     ``foreign_reports``: how many reports of nodes the intake has had about allocations that they were never given.
     ``streams``: as of the last look, a few seconds ago.
     ``devices``: those that have failed, in words; new jobs don't get them until an administrator resumes them.
+    ``roles``: who holds each role, as of the records.
     ``notifier``: None where none runs, since the site allows no notifications. ``notifications``: what waits for it.
     """
 
@@ -197,3 +215,4 @@ class Diag(msgspec.Struct, frozen=True, kw_only=True):
     notifications: NotificationBacklog | None = None
     streams: list[StreamDiag] = []
     devices: list[str] = []
+    roles: list[RoleDiag] = []

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         PluginDiag,
         PrioritizerDiag,
         RelayDiag,
+        RoleDiag,
         SchedulerDiag,
         Spread,
         StreamDiag,
@@ -103,6 +104,7 @@ def lines(found: Diag) -> Iterator[str]:
         ("Scheduler", None if found.scheduler is None else _scheduler(found.scheduler)),
         ("Prioritizer", None if found.prioritizer is None else _prioritizer(found.prioritizer)),
         ("Notifier", _notifier(found)),
+        ("Roles", ((role.name, _role(role)) for role in found.roles)),
         ("Relay", _relay(found.relay)),
         ("Streams", _streams(found.streams)),
         ("Devices", (("ALARM", printable(text)) for text in found.devices)),
@@ -205,6 +207,13 @@ def _foreign(count: int) -> Iterator[Line]:
     """A line with the number of reports about allocations that the node was never given, if there were any."""
     if count:
         yield "foreign reports", count
+
+
+def _role(of: RoleDiag) -> str:
+    if of.resigned_at is not None:
+        return f"NOBODY since {_when(of.resigned_at)}; before, {printable(of.holder)}"
+    took = "" if of.takeover_s is None else f", the last take-over took {of.takeover_s:.1f} s"
+    return f"{printable(of.holder)} since {_when(of.since)}, epoch {of.epoch}{took}"
 
 
 def _relay(of: RelayDiag) -> Iterator[Line]:

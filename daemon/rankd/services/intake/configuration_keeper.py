@@ -120,6 +120,16 @@ async def find(database: Database, directory: Path) -> Found:
     return found
 
 
+async def find_recorded(database: Database) -> Found | None:
+    """The last recorded configuration, for an intake that takes over from another one, or has no files of its own.
+
+    Raises:
+        ConfigurationError: this version cannot use what another version of rankd recorded.
+    """
+    before = await last_recorded(database)
+    return None if before is None else Found(before.files, await asyncio.to_thread(parsed, before))
+
+
 def _check_emptied(found: Found, before: Recorded | None) -> None:
     held = {} if before is None else before.files
     emptied = [name for name, text in held.items() if text.strip() and not found.files.get(name, text).strip()]

@@ -16,8 +16,18 @@ from rankd.store.look import adapter_list
 from rankd.store.look.failed_device import failed_devices
 from rankd.store.look.notification_backlog import notification_backlog
 from rankd.store.look.relay_backlog import relay_backlog
+from rankd.store.look.service_list import role_holders
 from rankd.wire.codec import decode_strict
-from rankd.wire.diag import ConfigurationDiag, Diag, DiagAsked, NotifierDiag, PrioritizerDiag, SchedulerDiag, StreamDiag
+from rankd.wire.diag import (
+    ConfigurationDiag,
+    Diag,
+    DiagAsked,
+    NotifierDiag,
+    PrioritizerDiag,
+    RoleDiag,
+    SchedulerDiag,
+    StreamDiag,
+)
 from rankd.wire.message import Health
 from rankd.wire.subject import NOTIFIER
 
@@ -48,13 +58,14 @@ def diag_verb(
             ask_diag(bus, NOTIFIER, NotifierDiag, reset=reset),
         )
         now = clock()
-        relay, adapters, waiting, broken = await turns.look(
+        relay, adapters, waiting, broken, roles = await turns.look(
             asker.user,
             lambda c: (
                 relay_backlog(c, now),
                 adapter_list.adapters(c),
                 notification_backlog(c, now),
                 failed_devices(c),
+                role_holders(c.connection),
             ),
         )
         return Diag(
@@ -71,6 +82,7 @@ def diag_verb(
             notifications=waiting,
             streams=streams(),
             devices=broken,
+            roles=[RoleDiag(**row) for row in roles],
         )
 
     return Verb("diag.show", show)

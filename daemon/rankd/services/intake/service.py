@@ -37,7 +37,7 @@ from rankd.core.model.node import Node, NodeState
 from rankd.identity.credentials import source_of
 from rankd.services.intake.checkpoint_loop import run_checkpoints
 from rankd.services.intake.class_verbs import class_verbs
-from rankd.services.intake.configuration_keeper import ConfigurationKeeper, find, start_with
+from rankd.services.intake.configuration_keeper import ConfigurationKeeper, find, find_recorded, start_with
 from rankd.services.intake.dead_letter_verbs import DeadLetterVerbs
 from rankd.services.intake.delivery import Deliveries
 from rankd.services.intake.device_reports import DeviceReports
@@ -65,6 +65,7 @@ from rankd.services.intake.user_database import UserDatabase
 from rankd.services.runtime.clock import Clock
 from rankd.services.runtime.input_follower import InputFollower
 from rankd.services.runtime.life import Patience, announce, probe, run_until, stay_alive, unless
+from rankd.services.runtime.standby import take_role
 from rankd.store.engine.database import Database
 from rankd.store.engine.group_commit import GroupCommit
 from rankd.store.engine.last_id import last_id
@@ -75,6 +76,7 @@ from rankd.store.record.catalog import Catalog, admission_tables, forget_idle_qu
 from rankd.store.record.new_user_group import save_user_groups
 from rankd.store.record.node import read_nodes
 from rankd.store.record.user_group import recorded_groups
+from rankd.store.schema.migration import shipped
 
 log = logging.getLogger("rankd.intake")
 
@@ -109,13 +111,18 @@ async def run(
 
 async def _start(options: IntakeOptions, stack: AsyncExitStack, clock: Clock) -> Intake:
     database = await stack.enter_async_context(open_database(options.db, clock=clock))
-    found = await find(database, options.config)
+    is_given = options.config.is_dir() and options.config != shipped("config")
+    found = (None if is_given or not database.has_standbys else await find_recorded(database)) or await find(
+        database, options.config
+    )
     bus = await stack.enter_async_context(
         Bus(options.nats, ROLE, connect_timeout_s=None, credentials=source_of(options.creds), tls=options.tls)
     )
     bus.stream_bytes = options.stream_bytes
     bus.loops.reasons.append(database.trouble)
-    await database.take_role(ROLE, clock())
+    await take_role(database, ROLE, clock)
+    if database.has_followed(ROLE):
+        found = await find_recorded(database) or found
     await database.write(lambda c: forget_idle_queues(c, clock()), role=ROLE)
     taken = await start_with(database, ROLE, found, clock())
     bus.stream_replicas = found.configuration.settings.nats.replicas
@@ -197,6 +204,7 @@ class Intake:
                     self._verbs(), {**self.nodes.verbs(), **self.deliveries.verbs(), **self.devices.verbs()}
                 )
                 await answer_health(self.bus, ROLE, self._probe)
+                self.database.note_ready(ROLE)
                 log.info("ready")
                 await run_until(
                     stop,

@@ -34,6 +34,7 @@ from rankd.services.runtime.clock import Clock
 from rankd.services.runtime.configuration_follower import ConfigurationFollower, Prepared
 from rankd.services.runtime.life import probe, run_until, stay_alive, unless
 from rankd.services.runtime.service_configuration import starting_configuration
+from rankd.services.runtime.standby import take_role
 from rankd.store.engine.database import Database
 from rankd.store.engine.url import open_database
 from rankd.store.record.notification import Parcel
@@ -72,7 +73,7 @@ async def _start(options: NotifierOptions, stack: AsyncExitStack, clock: Clock) 
     bus = Bus(options.nats, NOTIFIER, connect_timeout_s=None, credentials=credentials, tls=options.tls, inbox=inbox)
     await stack.enter_async_context(bus)
     bus.loops.reasons.append(database.trouble)
-    await database.take_role(NOTIFIER, clock())
+    await take_role(database, NOTIFIER, clock)
     mailer = Mailer()
     stack.callback(mailer.close)
     notifier = Notifier(configuration, database, bus, Ways(mailer, options.key), options.pauses, clock)
@@ -80,6 +81,7 @@ async def _start(options: NotifierOptions, stack: AsyncExitStack, clock: Clock) 
     healthy = partial(probe, database, bus)
     await answer_health(bus, NOTIFIER, healthy)
     await answer_diag(bus, NOTIFIER, healthy, notifier.diag, notifier.statistic.reset)
+    database.note_ready(NOTIFIER)
     return notifier
 
 

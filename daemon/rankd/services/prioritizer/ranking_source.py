@@ -36,7 +36,7 @@ from rankd.store.feed.association import (
     unconfigured_users,
 )
 from rankd.store.feed.charge import open_charges
-from rankd.store.feed.job import NO_LIMIT, changed_jobs, load_jobs
+from rankd.store.feed.job import NO_LIMIT, changed_jobs, load_jobs, new_jobs
 from rankd.store.feed.queue import partitions_of_queues
 from rankd.store.record.adapter import InForce, StoredInput
 from rankd.store.record.catalog import Catalog, read_catalog
@@ -103,6 +103,16 @@ class RankingSource:
         places = {partition.name: place for place, partition in enumerate(self.configuration.partitions)}
         indices = {queue: places.get(name, 0) for queue, name in partitions_of_queues(connection).items()}
         self.jobs.load(load_jobs(connection), Membership(indices, outside))
+
+    def stand_by(self, connection: Connection) -> None:
+        """Load all pending jobs, or read what has changed, for a standby. Nothing is decided about these jobs."""
+        if self.jobs.is_loaded:
+            self.read_changes(connection)
+        else:
+            self.load(connection)
+        self.jobs.new_jobs = new_jobs(connection)
+        self.read_groups(connection)
+        self.jobs.stand_by()
 
     def read_changes(self, connection: Connection, limit: int = NO_LIMIT) -> JobChanges:
         """Read the changes of jobs since the last call, of at most ``limit`` jobs."""

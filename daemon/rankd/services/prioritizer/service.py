@@ -43,6 +43,7 @@ from rankd.services.runtime.configuration_follower import ConfigurationFollower,
 from rankd.services.runtime.life import Patience, Wake, announce, is_set, probe, run_until, stay_alive, unless
 from rankd.services.runtime.pause import pause
 from rankd.services.runtime.service_configuration import starting_configuration, with_catalog, with_weights
+from rankd.services.runtime.standby import WarmSource, take_role
 from rankd.services.runtime.statistic import PrioritizerStatistic
 from rankd.store.engine.database import Database
 from rankd.store.engine.url import open_database
@@ -98,12 +99,14 @@ async def _start(options: PrioritizerOptions, stack: AsyncExitStack, clock: Cloc
     )
     bus.stream_bytes = options.stream_bytes
     bus.loops.reasons.append(database.trouble)
-    await database.take_role(ROLE, clock())
+    make = lambda configuration, catalog: RankingSource(with_weights(configuration, options.weights), catalog)  # noqa: E731
+    warm = WarmSource(database, options.config, make, RankingSource.stand_by)
+    await take_role(database, ROLE, clock, warm.follow)
     stated, catalog = await with_catalog(database, ROLE, stated, options.config, clock)
     configuration = with_weights(stated.configuration, options.weights)
     bus.stream_replicas = configuration.settings.nats.replicas
     await ensure_streams(bus)
-    prioritizer = Prioritizer(configuration, RankingSource(configuration, catalog), database, bus, clock)
+    prioritizer = Prioritizer(configuration, warm.take(stated, catalog), database, bus, clock)
     prioritizer.start_from(stated.number, options.weights)
     await prioritizer.adapters.start()
     await prioritizer.follower.listen(bus)
@@ -220,6 +223,7 @@ class Prioritizer:
                 await patience.wait(error)
                 continue
             patience.over()
+            self.database.note_ready(ROLE)
             loop.beat(self._period_s)
             await self._until_due(begun, time.monotonic() - begun)
 

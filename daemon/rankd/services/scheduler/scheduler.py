@@ -125,6 +125,7 @@ class Scheduler:
         now = self._clock()
         begun, known = time.monotonic(), self._source.revision
         await self.run_once(now)
+        self.database.note_ready(ROLE)
         await pause(self._source.revision - known, time.monotonic() - begun)
         if self._source.has_staged_work:
             await self._prepare_staged(loop)

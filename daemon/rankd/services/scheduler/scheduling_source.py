@@ -116,6 +116,12 @@ class SchedulingSource:
         self.pending.read_indices(lambda arrays: indices_in(connection, arrays))
         self._revision = last_id(connection, "job_events")
 
+    def stand_by(self, connection: Connection, now: float) -> None:
+        """Read all pending jobs, or what has changed, for a standby. The first cycle is due when it takes over."""
+        if not self.is_loaded:
+            self.load(connection)
+        self.refresh(connection, now)
+
     def refresh(self, connection: Connection, now: float) -> None:
         """Read what changed. Adds triggers if that requires a cycle."""
         self._refresh_queues(connection)

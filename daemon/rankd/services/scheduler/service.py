@@ -26,6 +26,7 @@ from rankd.identity.credentials import source_of
 from rankd.services.runtime.clock import Clock
 from rankd.services.runtime.life import probe, run_until, stay_alive, unless
 from rankd.services.runtime.service_configuration import starting_configuration, with_catalog
+from rankd.services.runtime.standby import WarmSource, take_role
 from rankd.services.scheduler.outbox import BusOutbox
 from rankd.services.scheduler.scheduler import ROLE, Scheduler
 from rankd.services.scheduler.scheduling_source import SchedulingSource
@@ -72,11 +73,13 @@ async def _start(options: SchedulerOptions, stack: AsyncExitStack, clock: Clock)
     )
     bus.stream_bytes = options.stream_bytes
     bus.loops.reasons.append(database.trouble)
-    await database.take_role(ROLE, clock())
-    (number, configuration), catalog = await with_catalog(database, ROLE, stated, options.config, clock)
+    warm = WarmSource(database, options.config, SchedulingSource, lambda source, c: source.stand_by(c, clock()))
+    await take_role(database, ROLE, clock, warm.follow)
+    stated, catalog = await with_catalog(database, ROLE, stated, options.config, clock)
+    number, configuration = stated
     bus.stream_replicas = configuration.settings.nats.replicas
     await ensure_streams(bus)
-    source = SchedulingSource(configuration, catalog)
+    source = warm.take(stated, catalog)
     scheduler = Scheduler(configuration, source, database, BusOutbox(bus, ROLE), clock)
     scheduler.follower.start_from(number)
     await scheduler.follower.listen(bus)

@@ -74,6 +74,9 @@ class Database(AbstractAsyncContextManager["Database", None], Protocol):
             RoleLost, Unavailable: as :meth:`write`.
         """
 
+    def has_followed(self, role: str) -> bool:
+        """Whether another process held the role while this one waited for it."""
+
     def note_ready(self, role: str) -> None:
         """Record soon that this holder of ``role`` has done its first work: its take-over is complete."""
 

@@ -191,6 +191,10 @@ class PostgresDatabase(Database):
         """See :class:`.database.Database`: the lease's own thread renews it."""
         return min(self._lease(role).left_s(), HOLDER_LOOKS_EVERY_S)
 
+    def has_followed(self, role: str) -> bool:
+        """See :class:`.database.Database`."""
+        return self._lease(role).has_followed
+
     def note_ready(self, role: str) -> None:
         """See :class:`.database.Database`."""
         self._lease(role).note_ready()

@@ -163,6 +163,13 @@ def without_password(url: str) -> str:
     return make_url(url).render_as_string(hide_password=True)
 
 
+def is_lock_conflict(error: BaseException) -> bool:
+    """Whether a write failed because others used its tables: it was rolled back, and may succeed later."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return isinstance(error, psycopg.errors.LockNotAvailable | psycopg.errors.DeadlockDetected)
+
+
 @contextmanager
 def storage_failures(done: str) -> Iterator[None]:
     """Turn a lost server into ``storage_failed``. Other errors are raised unchanged.

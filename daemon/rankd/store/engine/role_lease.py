@@ -78,7 +78,10 @@ class RoleLease:
         self._seen: Seen | None = None
         self._held: Holding | None = None
         self._is_lost = False
-        self._is_ready = False
+        self.has_followed = False
+        """Whether another instance held the role, and renewed its lease, while this one stood by."""
+        self._is_ready: bool | None = False
+        """None once it is recorded that the holder has done its first work."""
         self._is_troubled = False
         self._guard = threading.Lock()
         self._stop = threading.Event()
@@ -117,7 +120,8 @@ class RoleLease:
         if row is None:
             connection.execute(_FIRST, (self._role,))
             return self._look()
-        self._seen = seen(self._seen, RoleRow(*row[:5]), self._clock())
+        before_that, self._seen = self._seen, seen(self._seen, RoleRow(*row[:5]), self._clock())
+        self.has_followed |= before_that not in (None, self._seen)
         return may_take(self._seen, row[5], before) and self._take(connection, self._seen.row)
 
     def _take(self, connection: psycopg.Connection[Any], found: RoleRow) -> bool:
@@ -166,7 +170,8 @@ class RoleLease:
 
     def note_ready(self) -> None:
         """Let the next renewal record that the holder has done its first work."""
-        self._is_ready = True
+        if self._is_ready is not None:
+            self._is_ready = True
 
     def _renew_until_stopped(self) -> None:
         while self._held is not None and not self._stop.wait(renewal_in_s(self._held, self._clock())):
@@ -187,7 +192,7 @@ class RoleLease:
             self._held = self._held._replace(sent_at=sent_at)
             if self._is_ready:
                 self._change(connection, _READY)
-                self._is_ready = False
+                self._is_ready = None
 
     def _change(self, connection: psycopg.Connection[Any], statement: str) -> bool:
         """Change the role's row without waiting for the disk; whether it is still this process's."""

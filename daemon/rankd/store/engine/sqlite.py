@@ -176,6 +176,10 @@ class SqliteDatabase(Database):
         await self.write(lambda _: None, role=role)
         return ALIVE_EVERY_S
 
+    def has_followed(self, role: str) -> bool:  # noqa: ARG002 - of any
+        """See :class:`.database.Database`: nothing waits."""
+        return False
+
     def note_ready(self, role: str) -> None:
         """See :class:`.database.Database`: nobody takes over on one machine, so nothing is recorded."""
 

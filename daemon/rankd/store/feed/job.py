@@ -132,15 +132,20 @@ def load_jobs(connection: Connection) -> LoadedJobs:
     """All pending jobs. Takes a second per 400,000."""
     pending = read_pending_jobs(connection)
     by_index_ = connection.execute(_WAITING_BY_INDEX).scalars()
-    ranked = connection.execute(_LAST_RANKED).scalar_one()
     return LoadedJobs(
         revision=last_id(connection, "job_events"),
         pending=pending,
         shapes=read_shapes(connection, pending),
         blocked=blocked_jobs(connection, sorted({*pending.ids[pending.blocked].tolist(), *by_index_})),
-        new_jobs=int(connection.execute(_N_ELIGIBLE, {"revision": ranked}).scalar_one()),
+        new_jobs=new_jobs(connection),
         tasks=dict(tuple(row) for row in connection.execute(_TASKS)),
     )
+
+
+def new_jobs(connection: Connection) -> int:
+    """How many pending jobs became eligible after the newest generation was made."""
+    ranked = connection.execute(_LAST_RANKED).scalar_one()
+    return int(connection.execute(_N_ELIGIBLE, {"revision": ranked}).scalar_one())
 
 
 def changed_jobs(

@@ -11,6 +11,12 @@ NODE_UNHEARD_S = 30.0
 """Agents send a sign of life every ``node.heartbeat_s``, which is 5 s by default."""
 
 
+def role_holders(connection: Reader) -> list[Row]:
+    """Who holds each role: name, holder, epoch, since, alive_at, resigned_at, takeover_s."""
+    columns = "name, holder, epoch, started_at AS since, alive_at, resigned_at, takeover_s"
+    return fetch(connection, f"SELECT {columns} FROM service ORDER BY name")
+
+
 def services(connection: Reader) -> Row:
     """``services`` with their last signs of life, and ``nodes`` that are silent.
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, inspect
 
+from rankd.core.errors import Unavailable
+from rankd.core.model.server_url import is_postgres
 from rankd.store.engine.database import Database
 from rankd.store.engine.postgres_function import after_tables, before_tables, mark_views, same_views
 from rankd.store.schema import generation_table, table
@@ -16,6 +20,10 @@ if TYPE_CHECKING:
     from alembic.config import Config
 
 VERSION_TABLE = "schema_version"
+LOCK_TIMEOUT_MS = 800
+"""Shorter than PostgreSQL waits before it looks for deadlocks, so that it ends neither a reader nor the upgrade."""
+AGAIN_S = 0.3
+PATIENCE_S = 60.0
 _METADATA = table.metadata
 assert generation_table.generations.metadata is _METADATA  # noqa: S101 - both modules declare tables of it
 _PACKAGE = Path(__file__).resolve().parents[2]
@@ -28,8 +36,35 @@ def shipped(name: str) -> Path:
 
 
 async def upgrade(database: Database) -> None:
-    """Upgrade the schema to the newest revision and replace the fixed views. A second call changes nothing."""
-    await database.write(_upgrade)
+    """Upgrade the schema to the newest revision and replace the fixed views. A second call changes nothing.
+
+    Services may run meanwhile. In PostgreSQL, a change of a table waits for all queries that use it, and all later
+    ones wait for the change. So the upgrade waits only for a moment, and then tries again as a whole.
+
+    Raises:
+        Unavailable: ``tables_in_use``: queries of others have used a table for :data:`PATIENCE_S`.
+    """
+    from alembic import command  # noqa: F401, PLC0415 - a slow import, before the transaction
+
+    begun = time.monotonic()
+    while True:
+        try:
+            await database.write(_upgrade)
+        except Unavailable as error:
+            if not is_postgres(database.url) or not _is_lock_conflict(error):
+                raise
+            if time.monotonic() - begun > PATIENCE_S:
+                message = "queries of others use the tables that have to be changed; end them, or try again later"
+                raise Unavailable("tables_in_use", message) from error
+            await asyncio.sleep(AGAIN_S)
+        else:
+            return
+
+
+def _is_lock_conflict(error: BaseException) -> bool:
+    from rankd.store.engine.postgres_connection import is_lock_conflict  # noqa: PLC0415 - psycopg is optional
+
+    return is_lock_conflict(error)
 
 
 def newest_revision() -> str | None:
@@ -54,6 +89,7 @@ def _upgrade(connection: Connection) -> None:
     config = _configured()
     config.attributes["connection"] = connection
     if connection.dialect.name == "postgresql":
+        connection.exec_driver_sql(f"SET LOCAL lock_timeout TO {LOCK_TIMEOUT_MS}")
         make_tables(connection)
     command.upgrade(config, "head")
     if connection.dialect.name == "postgresql":
