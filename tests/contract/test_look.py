@@ -40,6 +40,7 @@ from rankd.store.look.filter_check import check_filter
 from rankd.store.look.job_detail import job_detail, job_events, owner_of
 from rankd.store.look.job_filter import count_jobs, job_ids
 from rankd.store.look.job_list import jobs, jobs_of
+from rankd.store.look.job_runs import job_runs, node_now
 from rankd.store.look.node_list import count_running, nodes
 from rankd.store.look.page import (
     LISTINGS,
@@ -391,3 +392,28 @@ async def test_a_reader_sees_what_came_after_it_asks_for_the_newest_state(store)
     assert await store.look(ended) == (True, True)
     await store.submit("alice")
     assert await store.look(ended) == (False, False)
+
+
+async def test_the_runs_of_a_job_are_those_of_its_allocations_in_the_order_of_its_nodes(world):
+    found = await world.look(job_runs, RUNNING)
+    assert (found.job, found.owner, found.state, found.appends, found.is_array) == (
+        RUNNING,
+        "bob",
+        "running",
+        False,
+        False,
+    )
+    assert [(run.node, run.started_at is not None, run.stdout) for run in found.runs] == [
+        ("n1", True, "/tmp/out"), ("n2", True, "/tmp/out"),
+    ]  # fmt: skip
+    waits = await world.look(job_runs, HELD)
+    assert (waits.runs, waits.reason) == ([], "held")
+    with pytest.raises(Refused) as refused:
+        await world.look(job_runs, 99)
+    assert refused.value.code == "unknown_job"
+
+
+async def test_a_node_as_the_records_have_it(world):
+    found = await world.look(node_now, "n1")
+    assert (found.state, found.heartbeat_at) == ("up", NOW)
+    assert await world.look(node_now, "n9") is None

@@ -31,6 +31,7 @@ from rankd.wire.device import DeviceSelection
 from rankd.wire.job_update import JobUpdate
 from rankd.wire.report import ReportPartRequest, ReportRequest
 from rankd.wire.schema_record import SchemaRequest
+from rankd.wire.session import JobLog
 
 AT_ONCE = 64
 PATIENCE_S = 300.0
@@ -43,7 +44,8 @@ VERBS: dict[str, type[msgspec.Struct] | None] = {
     "job.test": JobRequest,
     "job.cancel": messages.JobSelection, "job.hold": messages.JobSelection, "job.release": messages.JobSelection,
     "job.update": JobUpdate, "job.retry": messages.JobRetry, "job.show": messages.JobShow, "job.why": messages.JobShow,
-    "job.history": messages.HistoryRequest, "job.events": messages.EventsRequest, "job.list": messages.JobList,
+    "job.history": messages.HistoryRequest, "job.log": JobLog,
+    "job.events": messages.EventsRequest, "job.list": messages.JobList,
     "job.acct": messages.AccountingFilter, "priority.list": messages.PriorityList, "node.list": messages.TableFilter,
     "device.list": messages.TableFilter,
     "queue.list": messages.TableFilter, "share.list": messages.TableFilter,
@@ -55,7 +57,7 @@ VERBS: dict[str, type[msgspec.Struct] | None] = {
     "site.show": None, "schema.show": SchemaRequest, "service.list": None, "class.list": None, "config.reload": None,
 }  # fmt: skip
 """``job.submit`` has inputs of its own; ``report.make`` starts a process for each."""
-NODE_VERBS = {"register": 0, "heartbeat": 1, "leave": 1, "take": 2, "report": 3, "device": 4}
+NODE_VERBS = {"register": 0, "heartbeat": 1, "leave": 1, "take": 2, "report": 3, "device": 4, "opened": 5}
 PUBLISHED = (
     "rankd.v1.enqueue.{name}", "rankd.v1.deadletter.{name}", "rankd.v1.event.job.{name}", "rankd.v1.event.node.{name}",
     "rankd.v1.event.queue.{name}", "rankd.v1.event.factor.{name}", "rankd.v1.event.adapter.{name}",

@@ -64,6 +64,7 @@ from rankd.wire.event import Committed
 from rankd.wire.job_update import JobUpdate
 from rankd.wire.login import Login, LoginRequest
 from rankd.wire.report import ReportPartRequest, ReportRequest
+from rankd.wire.session import Grant, JobLog, Opened
 from rankd.wire.subject import (
     asker_of,
     decode_name,
@@ -85,19 +86,27 @@ USER_KINDS = (
     messages.EventsRequest, messages.HistoryRequest, messages.JobList, messages.JobRetry, messages.JobSelection,
     messages.JobShow,
     messages.NodeSelection, messages.PriorityList, messages.TableFilter, JobUpdate, ReportRequest, ReportPartRequest,
-    Reload, DiagRequest, LoginRequest,
+    Reload, DiagRequest, LoginRequest, JobLog,
 )  # fmt: skip
-NODE_KINDS = (messages.NodeRegistration, messages.Heartbeat, messages.Take, messages.ReportMessage, DeviceReport)
+NODE_KINDS = (
+    messages.NodeRegistration,
+    messages.Heartbeat,
+    messages.Take,
+    messages.ReportMessage,
+    DeviceReport,
+    Opened,
+)
 EVENT_KINDS = (
     messages.JobEvents, messages.NodeEvents, messages.QueueEvents, messages.RankingEvent, messages.SchedulerEvent,
     messages.FactorEvent, messages.AdapterEvent, messages.DeadLetter, messages.Taken, messages.NodeRegistered,
-    messages.Health, messages.JobEventList, messages.ErrorBody, Committed, Login,
+    messages.Health, messages.JobEventList, messages.ErrorBody, Committed, Login, Grant,
 )  # fmt: skip
 GOOD: dict[str, object] = {
     "command": ["true"], "id": 1, "ids": [1], "jobs": [{"command": ["true"]}], "resources": {"vcore": 1}, "agent": "n1",
     "nodes": [], "reports": [{"allocation": 1, "job": 1, "kind": "started", "at": 1.0}], "events": [], "node": "n1",
     "notify": {"on": ["end"], "to": ["mailto:a@example.org"]},
     "name": "a", "kind": "gap", "job": 1, "report": "r", "generation": 1, "at": 1.0, "want": "credentials",
+    "session": "a" * 16, "stream": "stdout", "follow": True, "user": "a",
 }  # fmt: skip
 
 

@@ -71,6 +71,7 @@ COMMANDS: dict[str, Command] = {
     "history": Command("Look", "look.show", "what happened to a job, and when"),
     "list": Command("Look", "look.queue", "jobs in any state, by id"),
     "watch": Command("Look", "look.watch", "events of jobs, as they happen"),
+    "logs": Command("Look", "look.logs", "what a job prints, while it runs and afterwards, from any machine"),
     "acct": Command("Look", "look.acct", "what jobs used, including ended ones (sacct)"),
     "nodes": Command("Look", "look.nodes", "nodes and how full they are (sinfo)"),
     "share": Command("Look", "look.share", "shares, usage and fair share by account and user (sshare)"),

@@ -119,8 +119,11 @@ def node_exports(node: str) -> list[Export]:
     return [_session_export(node)]
 
 
-def session_imports(hub: str, user: str) -> list[Import]:
-    """What a user reaches of sessions: those under the own name. ``hub`` is the public key of the hub's account."""
+def session_imports(hub: str, user: str | None) -> list[Import]:
+    """What a user reaches of sessions: those under the own name. ``hub`` is the public key of the hub's account.
+
+    None: those of all users, for the services' account. The site's owner has it to act as any user.
+    """
     subject = session_in(user, None, None)
     return [Import(name=subject, subject=subject, account=hub, type="service")]
 

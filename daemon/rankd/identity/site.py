@@ -152,6 +152,7 @@ class Site:
             case Role.SERVICES:
                 limits = AccountLimits(has_streams=True)
                 claims = AccountClaims(public=key.public, name="services", exports=services_exports(), limits=limits)
+                claims = _with_imports(claims, session_imports(hub, None))
             case Role.ADMIN:
                 claims = _with_imports(claims, admin_imports(services, name) + session_imports(hub, name))
             case Role.USER:

@@ -44,6 +44,7 @@ def configuration(site: Site, members: Sequence[Member]) -> str:
         "jetstream: enabled",
         f"users: [{{nkey: {site.static_key(Role.SERVICES, '').public}}}, {_notifier(site)}]",
         *_listed("exports", (_export(one) for one in services_exports())),
+        *_listed("imports", (_import(one) for one in session_imports(SESSIONS, None))),
     ]
     nodes = {member.name: account_name(member) for member in members if member.role is Role.NODE}
     hub = [

@@ -33,7 +33,7 @@ from rankd.core.model.job import Dependency, JobRequest
 from rankd.core.model.notification import Notify
 from rankd.core.model.priority_class import PriorityClass
 from rankd.core.model.report import Report
-from rankd.wire.answer import ClassName
+from rankd.wire.answer import ClassName, ErrorBody
 from rankd.wire.dead_letter import DeadLetterFilter, DeadLetterSelection
 from rankd.wire.delivery import ReportMessage, Take
 from rankd.wire.device import DeviceReport, DeviceSelection
@@ -44,7 +44,7 @@ from rankd.wire.node import LONGEST_CONFINEMENT, LONGEST_UNABLE, Heartbeat, Node
 from rankd.wire.page import EventsRequest, HistoryRequest, JobShow, TableFilter
 from rankd.wire.report import ReportPartRequest, ReportRequest
 from rankd.wire.schema_record import SchemaRequest
-from rankd.wire.session import JobLog
+from rankd.wire.session import JobLog, Opened
 from rankd.wire.submission import JobBatch, Jobs
 
 T = TypeVar("T")
@@ -59,6 +59,7 @@ MOST_REPORTS = 1_000
 
 _ADVICE = "ask for some at a time"
 _NODE = TextLimit(MAX_NODE_NAME)
+_NAME = TextLimit(1_024)
 _AMOUNT = TextLimit(64)
 _KEY = TextLimit(256, advice="use a shorter secret")
 _CAUSE = TextLimit(LONGEST_UNABLE, advice="give the first part of it")
@@ -97,6 +98,8 @@ LIMITS: Final[Mapping[type[msgspec.Struct], Mapping[str, TextLimit | Parts]]] = 
     JobCancel: {"id": _JOB_NAME, "ids": _JOB_NAMES},
     JobRetry: {"id": _JOB_NAME, "key": OWN_TEXTS["key"]},
     JobShow: {"id": _JOB_NAME},
+    Opened: {"user": _NAME, "session": _TOKEN_PART},
+    ErrorBody: {"code": _TOKEN_PART, "message": TextLimit(4_096), "field": _TOKEN_PART},
     JobLog: {"id": _JOB_NAME, "node": _NODE, "session": _TOKEN_PART},
     HistoryRequest: {"id": _JOB_NAME},
     Redeem: {"secret": _TOKEN_PART, "key": _TOKEN_PART},

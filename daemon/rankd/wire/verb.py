@@ -29,6 +29,7 @@ from rankd.wire.page import (
 from rankd.wire.rank_record import PriorityPage, Why
 from rankd.wire.report import ReportMade, ReportPart, ReportPartRequest, ReportRequest
 from rankd.wire.schema_record import SchemaDocument, SchemaRequest
+from rankd.wire.session import JobLog, Opened, SessionOpened
 from rankd.wire.site import Site
 from rankd.wire.stream import RebuildAsked, Rebuilt, StreamsAsked, StreamsChecked
 from rankd.wire.submission import BatchReply, Jobs, Submitted, Tested
@@ -74,6 +75,7 @@ VERBS: Mapping[str, Form] = {
     "job.update": _form(JobUpdate, SelectionReply),
     "job.show": _form(JobShow, JobRecord),
     "job.script": _form(JobShow, JobScript),
+    "job.log": _form(JobLog, SessionOpened),
     "job.why": _form(JobShow, Why),
     "job.history": _form(HistoryRequest, JobHistory),
     "job.events": _form(EventsRequest, JobEventList),
@@ -117,5 +119,6 @@ NODE_VERBS: Mapping[str, Form] = {
     "node_take": _form(Take, AllocationMessage),
     "node_report": _form(ReportMessage, ReportsTaken),
     "node_device": _form(DeviceReport, ReportsTaken),
+    "node_opened": _form(Opened, ReportsTaken),
 }
 """The requests of nodes' agents, by the names of their endpoints."""

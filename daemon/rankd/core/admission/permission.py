@@ -53,6 +53,7 @@ RULES: Mapping[str, Rule] = {
     "job.show": Rule(Circle.VIEWERS),
     "job.show env": Rule(Circle.OWNER),
     "job.script": Rule(Circle.OWNER),
+    "job.log": Rule(Circle.OWNER),
     "job.why": Rule(Circle.VIEWERS),
     "job.history": Rule(Circle.VIEWERS),
     "job.list": Rule(Circle.VIEWERS),

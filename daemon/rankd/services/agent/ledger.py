@@ -72,6 +72,10 @@ class Ledger(Generic[Key]):
         """The jobs that run, and those whose end is not recorded yet."""
         return {entry.job for entry in self.entries.values()}
 
+    def is_running(self, key: Key) -> bool:
+        """Whether the allocation has not ended."""
+        return key in self.entries and not self.entries[key].ended
+
     def running(self) -> list[Key]:
         """The keys of the allocations that have not ended."""
         return [entry.key for entry in self.entries.values() if not entry.ended]

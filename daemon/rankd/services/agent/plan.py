@@ -70,6 +70,14 @@ class Planner:
                 self.output = make_top(output_dir)
         self.scripts = ScriptFiles(self.output, instance, has_users_rights=self.has_users_rights)
 
+    def identity(self, user: str) -> Identity | None:
+        """Whom the jobs of a user run as; None means the agent's own user.
+
+        Raises:
+            Refused: they don't run here.
+        """
+        return self._run_as.identity(user)
+
     def plan(self, start: StartJob) -> Launch:
         """How to start a job, as the keeper needs it. Writes its script, if it has one.
 

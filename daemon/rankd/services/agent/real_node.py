@@ -29,7 +29,7 @@ from rankd.services.agent.output import LOOP as OUTPUTS_LOOP
 from rankd.services.agent.output import OldOutputs
 from rankd.services.agent.plan import Planner
 from rankd.services.agent.report import Reporter
-from rankd.services.agent.runner import Order
+from rankd.services.agent.runner import Around, Order
 from rankd.services.keeper.link import LOG, KeeperLink
 from rankd.services.keeper.message import EndJob, KeepJob
 from rankd.services.keeper.proc import Launch
@@ -88,6 +88,11 @@ class RealNode:
         ledger = self._ledger
         owners = Owners(self._state.root)
         return DeviceMonitor(machine, owners, self._planner.denial, ledger.holders, lambda: set(ledger.running()))
+
+    @property
+    def around(self) -> Around:
+        """What sessions with jobs of this node need."""
+        return Around(self._planner.identity, self._ledger.is_running)
 
     @property
     def max_processes(self) -> int:

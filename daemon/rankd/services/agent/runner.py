@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from rankd.services.agent.device_monitor import DeviceMonitor
+from rankd.services.keeper.proc import Identity
 from rankd.wire.message import AllocationMessage, Report
 
 
@@ -15,6 +16,13 @@ class Order(NamedTuple):
 
     node: str
     message: AllocationMessage
+
+
+class Around(NamedTuple):
+    """What sessions need of a node: whom the jobs of a user run as (None: the agent's user); whether one runs."""
+
+    identity: Callable[[str], Identity | None]
+    is_running: Callable[[int], bool]
 
 
 class Runner(Protocol):
@@ -33,6 +41,10 @@ class Runner(Protocol):
     orphan_s: float
     instance: str
     confinement: str
+
+    @property
+    def around(self) -> Around | None:
+        """What sessions need; None if there are no jobs to have sessions with."""
 
     @property
     def monitor(self) -> DeviceMonitor | None:

@@ -24,7 +24,7 @@ from rankd.bus.connection import Bus
 from rankd.bus.health import answer_health
 from rankd.bus.tls_files import TlsFiles
 from rankd.core.admission.node_check import check_node_name
-from rankd.core.errors import Unavailable
+from rankd.core.errors import RankdError, Unavailable
 from rankd.core.model.quantity import Amount
 from rankd.identity.credentials import source_of
 from rankd.services.agent.allocation_request import LOOP as REQUESTS_LOOP
@@ -40,6 +40,7 @@ from rankd.services.agent.registration import Registration
 from rankd.services.agent.renewal import Renewal
 from rankd.services.agent.report import Reporter
 from rankd.services.agent.runner import Runner
+from rankd.services.agent.session_service import Sessions
 from rankd.services.agent.simulated_nodes import SimulatedNodes
 from rankd.services.agent.vouching import vouching
 from rankd.services.keeper.cgroup_layout import own_allowances
@@ -194,6 +195,7 @@ class Agent:
         await self._find_devices()
         await answer_health(self._bus, f"agent-{encode_name(self._options.name)}", self._probe)
         supervising = self._group.create_task(self._bus.supervise())
+        serving = self._group.create_task(self._serve_sessions())
         belonging = [self._group.create_task(self._bus.until_refused())]
         if self._options.renews and self._options.creds is not None:
             belonging.append(self._group.create_task(Renewal(self._bus, self._options.creds, clock).run()))
@@ -211,11 +213,23 @@ class Agent:
             await self._drain(self._options.drain_on_stop_s, hurry)
         await self._runner.leave()
         await self._flush()
-        await end_tasks(reporting, away, supervising, *belonging)
+        await end_tasks(reporting, away, supervising, serving, *belonging)
         await end_tasks(*monitoring)
         if self._runner.monitor:
             await self._runner.monitor.close()
         await self._registration.leave()
+
+    async def _serve_sessions(self) -> None:
+        """Let users read what their jobs write, on a connection of its own."""
+        if (around := self._runner.around) is None:
+            return
+        options, name = self._options, f"agent-{self._options.name}-sessions"
+        credentials = source_of(options.creds)
+        bus = Bus(options.nats, name, connect_timeout_s=None, credentials=credentials, tls=options.tls)
+        try:
+            await Sessions(bus, options.nodes, around).run()
+        except RankdError as error:  # jobs run without it
+            log.error("users can't read the output of jobs of this node: %s", error.message)  # noqa: TRY400
 
     async def _find_devices(self) -> None:
         """Find this machine's cards, before they are registered, and say whether jobs are kept apart on them."""

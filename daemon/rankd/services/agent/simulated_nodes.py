@@ -34,6 +34,7 @@ class SimulatedNodes:
         self.instance = ""
         self.confinement = ""
         self.monitor = None
+        self.around = None
         self._reporter = reporter
         self._clock = clock
         self._ledger: Ledger[Place] = Ledger()

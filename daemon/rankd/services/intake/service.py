@@ -58,6 +58,7 @@ from rankd.services.intake.retention_sweep import run_sweeps
 from rankd.services.intake.retired_stream import recorder, take_over
 from rankd.services.intake.retry_verb import retry_verb
 from rankd.services.intake.runnable_users import RunnableUsers
+from rankd.services.intake.session_verbs import SessionVerbs
 from rankd.services.intake.stream_verbs import StreamVerbs
 from rankd.services.intake.submission import Submission, read_again, read_beside_others, with_doubt
 from rankd.services.intake.trial import Trial
@@ -177,6 +178,10 @@ class Intake:
         self.devices = DeviceReports(
             lambda: self.configuration.settings.devices, self.group, self.deliveries.foreign, clock
         )
+        self._looks = LookVerbs(database, self.rests, lambda: self.bus.client.max_payload)
+        self.sessions = SessionVerbs(
+            self._looks.single, bus, lambda: self.configuration.settings.node.heartbeat_s, clock
+        )
         self.inputs = InputFollower(configuration, database, self._use_inputs)
         self.keeper = ConfigurationKeeper(
             Path(configuration.directory), database, self.group, self._use_configuration, clock
@@ -200,9 +205,8 @@ class Intake:
 
         try:
             async with requests:
-                await endpoints.serve(
-                    self._verbs(), {**self.nodes.verbs(), **self.deliveries.verbs(), **self.devices.verbs()}
-                )
+                of_nodes = self.nodes.verbs() | self.deliveries.verbs() | self.devices.verbs()
+                await endpoints.serve(self._verbs(), of_nodes | self.sessions.node_verbs())
                 await answer_health(self.bus, ROLE, self._probe)
                 self.database.note_ready(ROLE)
                 log.info("ready")
@@ -231,7 +235,7 @@ class Intake:
 
     def _verbs(self) -> list[Verb | IdempotentVerb]:
         classes = class_verbs(self.group, lambda: self.tables.classes, lambda: self.catalog.access, self._use_classes)
-        looks = LookVerbs(self.database, self.rests, lambda: self.bus.client.max_payload)
+        looks = self._looks
         notifications = lambda: self.configuration.settings.notifications  # noqa: E731 - read at each request
         letters = DeadLetterVerbs(self.database, self.group, self.take, looks, notifications, self._clock).verbs()
         return [
@@ -239,6 +243,7 @@ class Intake:
             Verb("job.test", self.test),
             retry_verb(looks.single, self.take_again),
             *self.jobs.verbs(),
+            *self.sessions.verbs(),
             *looks.verbs(),
             *self.reports.verbs(),
             diag_verb(

@@ -1,0 +1,1 @@
+"""Decisions about sessions: what of a job a user reads or joins."""
