@@ -26,6 +26,7 @@ from rankd.wire.session import (
     END,
     OFFSET,
     RENEW_S,
+    SIZE,
     Again,
     Alive,
     Consumed,
@@ -38,6 +39,7 @@ from rankd.wire.subject import session_in, session_out
 ASK_TIMEOUT_S = 10.0
 AGAIN_S = 0.5
 """Between attempts to open a session while something is away."""
+OWED_S = 2.0
 UNHEARD_S = 1.0
 """An agent that has not answered for this long is asked again: the broker may have lost the message."""
 MOST_WAITING, MOST_WAITING_BYTES = 64, 8 * 2**20
@@ -60,6 +62,7 @@ class LogStream:
         self._expected: int | None = None if is_tail else wanted.offset
         self._begun_at = self._expected
         self._said = wanted.offset
+        self._size = 0
         self._messages: asyncio.Queue[Msg | None] = asyncio.Queue(MOST_WAITING)
         self._unanswered = 0
         self._subscription: Subscription | None = None
@@ -143,10 +146,13 @@ class LogStream:
         renew_at = loop.time() + RENEW_S
         try:
             while True:
-                message = await self._next(min(renew_at - loop.time(), UNHEARD_S if self._unanswered else RENEW_S))
+                message = await self._next(min(renew_at - loop.time(), self._patience()))
                 if message is None:
                     await self._look_after(loop.time() >= renew_at)
                     renew_at = loop.time() + RENEW_S if loop.time() >= renew_at else renew_at
+                    continue
+                if _is_unheard(message):
+                    self._unanswered = max(self._unanswered, LOST_AFTER)
                     continue
                 self._unanswered = 0
                 data = await self._accepted(message)
@@ -157,6 +163,12 @@ class LogStream:
                     return
         finally:
             await self.leave()
+
+    def _patience(self) -> float:
+        """How long to wait for the next message before the agent is asked: briefly if it has something to send."""
+        if self._unanswered:
+            return UNHEARD_S
+        return OWED_S if not self._wanted.follow or self._size > (self._expected or 0) else RENEW_S
 
     async def _next(self, timeout_s: float) -> Msg | None:
         """The next message; None if none came, or the connection is another one."""
@@ -186,6 +198,8 @@ class LogStream:
             offset = int((message.headers or {})[OFFSET])
         except (KeyError, ValueError):
             return b""
+        with suppress(KeyError, ValueError):
+            self._size = int((message.headers or {})[SIZE])
         if self._expected is None:
             self._expected = self._begun_at = self._said = offset
         if offset > self._expected:
@@ -210,3 +224,8 @@ class LogStream:
                 await self._subscription.unsubscribe()
         if self._on_reconnect in self._bus.after_reconnect:
             self._bus.after_reconnect.remove(self._on_reconnect)
+
+
+def _is_unheard(message: Msg) -> bool:
+    """Whether the broker says that nobody hears what was sent: a broker without accounts does."""
+    return not message.data and (message.headers or {}).get("Status") == "503"

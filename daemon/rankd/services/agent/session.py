@@ -199,7 +199,10 @@ class LogSession:
         if self._is_over or (most <= 0 and self._sent != self._until):
             return False
         was_running = self._log.is_running()
-        part = await self._log.read(self._sent, most) if most > 0 else None
+        begin = self._sent
+        part = await self._log.read(begin, most) if most > 0 else None
+        if self._sent != begin:  # the client has asked for earlier bytes meanwhile
+            return True
         if part is not None:
             self._size = part.size
             if part.data:

@@ -59,6 +59,8 @@ class Sessions:
 
     def __init__(self, bus: Bus, nodes: Sequence[str], around: Around) -> None:
         self.factories: dict[type, Factory] = {}
+        self.ready = asyncio.Event()
+        """Set once grants are heard."""
         self._bus = bus
         self._nodes = frozenset(nodes)
         self._readers = UserReaders(around.identity)
@@ -81,6 +83,8 @@ class Sessions:
                     await self._bus.client.subscribe(
                         session_grant(node), cb=self._on_grant, pending_msgs_limit=MOST_GRANTS
                     )
+                await self._bus.client.flush()
+                self.ready.set()
                 await asyncio.Event().wait()
 
     async def _on_grant(self, message: Msg) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from rankd.bus.connection import LOST, Bus
@@ -29,6 +30,8 @@ from rankd.wire.delivery import ReportsTaken
 from rankd.wire.session import GRANTED_S, Grant, JobLog, LogWish, Opened, SessionOpened, Wish
 from rankd.wire.subject import OPENED, node_pattern, session_grant, session_out
 
+AGAIN_S = 1.0
+"""An agent that has just started, or is connecting again, may not have heard a grant."""
 OPEN_S = 5.0
 """How long an agent has to open a session."""
 
@@ -134,8 +137,11 @@ class SessionVerbs:
             waiting = self._waiting[key] = asyncio.get_running_loop().create_future()
         try:
             async with asyncio.timeout(OPEN_S):
-                await self._bus.publish(session_grant(granted.node), granted)
-                return await asyncio.shield(waiting)
+                while True:
+                    await self._bus.publish(session_grant(granted.node), granted)
+                    with suppress(TimeoutError):
+                        async with asyncio.timeout(AGAIN_S):
+                            return await asyncio.shield(waiting)
         except TimeoutError:
             raise unreachable(granted.node) from None
         except LOST as error:
