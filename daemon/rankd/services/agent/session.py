@@ -198,12 +198,15 @@ class LogSession:
             most = min(most, self._until - self._sent)
         if self._is_over or (most <= 0 and self._sent != self._until):
             return False
-        was_running = self._log.is_running()
-        begin = self._sent
-        part = await self._log.read(begin, most) if most > 0 else None
-        if self._sent != begin:  # the client has asked for earlier bytes meanwhile
-            return True
-        if part is not None:
+        return await self._send_next(self._log, most)
+
+    async def _send_next(self, log: LogFile, most: int) -> bool:
+        """Send the next bytes, or the end; returns whether anything was sent."""
+        was_running, begin = log.is_running(), self._sent
+        if most > 0:
+            part = await log.read(begin, most)
+            if self._sent != begin:  # the client has asked for earlier bytes meanwhile
+                return True
             self._size = part.size
             if part.data:
                 return await self._put_data(part.data)
