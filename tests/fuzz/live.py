@@ -31,7 +31,7 @@ from rankd.wire.device import DeviceSelection
 from rankd.wire.job_update import JobUpdate
 from rankd.wire.report import ReportPartRequest, ReportRequest
 from rankd.wire.schema_record import SchemaRequest
-from rankd.wire.session import JobLog
+from rankd.wire.session import JobAttach, JobLog
 
 AT_ONCE = 64
 PATIENCE_S = 300.0
@@ -54,6 +54,7 @@ VERBS: dict[str, type[msgspec.Struct] | None] = {
     "class.show": messages.ClassName, "class.delete": messages.ClassName, "class.create": None, "class.update": None,
     "node.drain": messages.NodeSelection, "node.resume": messages.NodeSelection, "report.part": ReportPartRequest,
     "node.device_resume": DeviceSelection, "node.device_drain": DeviceSelection, "node.device_fail": DeviceSelection,
+    "job.attach": JobAttach,
     "site.show": None, "schema.show": SchemaRequest, "service.list": None, "class.list": None, "config.reload": None,
 }  # fmt: skip
 """``job.submit`` has inputs of its own; ``report.make`` starts a process for each."""

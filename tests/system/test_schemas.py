@@ -104,6 +104,7 @@ async def _jobs(checked: Checked, never: int, fails: int) -> None:
     await checked.ask("job.show", {"id": 99}, refused="unknown_job")
     await checked.ask("job.script", {"id": 2})
     await checked.ask("job.log", {"id": never, "tail_lines": 10}, refused="not_started")
+    await checked.ask("job.attach", {"id": never}, refused="not_started")
     await checked.until("job.why", {"id": never}, lambda why: why["above"] or why["below"])
     await checked.ask("job.why", {"id": 2})
     assert (await checked.ask("job.history", {"id": 2, "limit": 1}))["next"]

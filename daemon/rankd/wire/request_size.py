@@ -14,6 +14,7 @@ import msgspec
 
 from rankd.core.admission.limit import (
     LOOKED_UP_TEXTS,
+    MAX_COMMAND_WORDS,
     MAX_DEPENDENCIES,
     MAX_KIND_NAME,
     MAX_KINDS,
@@ -44,7 +45,7 @@ from rankd.wire.node import LONGEST_CONFINEMENT, LONGEST_UNABLE, Heartbeat, Node
 from rankd.wire.page import EventsRequest, HistoryRequest, JobShow, TableFilter
 from rankd.wire.report import ReportPartRequest, ReportRequest
 from rankd.wire.schema_record import SchemaRequest
-from rankd.wire.session import JobLog, Opened
+from rankd.wire.session import JobAttach, JobLog, Opened, Step
 from rankd.wire.submission import JobBatch, Jobs
 
 T = TypeVar("T")
@@ -100,6 +101,19 @@ LIMITS: Final[Mapping[type[msgspec.Struct], Mapping[str, TextLimit | Parts]]] = 
     JobShow: {"id": _JOB_NAME},
     Opened: {"user": _NAME, "session": _TOKEN_PART},
     ErrorBody: {"code": _TOKEN_PART, "message": TextLimit(4_096), "field": _TOKEN_PART},
+    JobAttach: {
+        "id": _JOB_NAME,
+        "node": _NODE,
+        "session": _TOKEN_PART,
+        "offsets": Parts(8, "streams", keys=_TOKEN_PART),
+    },
+    Step: {
+        "command": Parts(
+            MAX_COMMAND_WORDS, "words", TextLimit(64 * 2**10, advice="use a script"), advice="use a script"
+        ),
+        "env": Parts(1_000, "variables", TextLimit(64 * 2**10), TextLimit(1_024), "set fewer"),
+        "cwd": TextLimit(4_096, advice="use a shorter path"),
+    },
     JobLog: {"id": _JOB_NAME, "node": _NODE, "session": _TOKEN_PART},
     HistoryRequest: {"id": _JOB_NAME},
     Redeem: {"secret": _TOKEN_PART, "key": _TOKEN_PART},

@@ -77,6 +77,39 @@ class JobLog(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     again: bool = False
 
 
+class Step(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A command in a running job: a shell, or a step. ``env`` is added to the job's; ``cwd``: else the job's.
+
+    ``begins``: start it, if this session has not; a client that renews leaves it out, so that nothing runs twice.
+    """
+
+    command: list[str]
+    pty: bool = False
+    env: dict[str, str] = {}
+    cwd: str | None = None
+    begins: bool = False
+
+
+class JobAttach(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Join the processes of an interactive job, or start one in a running job (``step``).
+
+    ``node``: one of the job's; by default its first one. ``offsets``: how far each stream was consumed, when renewing.
+    ``replay_bytes`` not 0: begin with the last bytes that the node keeps, at most 64 KiB. ``stdin``: this client has
+    input. ``again``: bytes may be lost, send again from ``offsets``.
+    """
+
+    id: JobName
+    session: SessionId | None = None
+    node: str | None = None
+    stdin: bool = False
+    offsets: dict[str, NotNegative] = {}
+    replay_bytes: Annotated[int, Meta(ge=0, le=REPLAY_BYTES)] = 0
+    columns: Screen | None = None
+    rows: Screen | None = None
+    again: bool = False
+    step: Step | None = None
+
+
 class SessionOpened(msgspec.Struct, frozen=True, kw_only=True):
     """The agent of ``node`` has been asked to send. ``subject``: where its messages come.
 
@@ -120,6 +153,7 @@ class AttachWish(msgspec.Struct, frozen=True, kw_only=True, tag="attach"):
     columns: int | None = None
     rows: int | None = None
     again: bool = False
+    step: Step | None = None
 
 
 Wish = LogWish | AttachWish

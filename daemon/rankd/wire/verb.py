@@ -29,7 +29,7 @@ from rankd.wire.page import (
 from rankd.wire.rank_record import PriorityPage, Why
 from rankd.wire.report import ReportMade, ReportPart, ReportPartRequest, ReportRequest
 from rankd.wire.schema_record import SchemaDocument, SchemaRequest
-from rankd.wire.session import JobLog, Opened, SessionOpened
+from rankd.wire.session import JobAttach, JobLog, Opened, SessionOpened
 from rankd.wire.site import Site
 from rankd.wire.stream import RebuildAsked, Rebuilt, StreamsAsked, StreamsChecked
 from rankd.wire.submission import BatchReply, Jobs, Submitted, Tested
@@ -75,6 +75,7 @@ VERBS: Mapping[str, Form] = {
     "job.update": _form(JobUpdate, SelectionReply),
     "job.show": _form(JobShow, JobRecord),
     "job.script": _form(JobShow, JobScript),
+    "job.attach": _form(JobAttach, SessionOpened),
     "job.log": _form(JobLog, SessionOpened),
     "job.why": _form(JobShow, Why),
     "job.history": _form(HistoryRequest, JobHistory),

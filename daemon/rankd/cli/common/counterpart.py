@@ -4,8 +4,8 @@ from __future__ import annotations
 
 COUNTERPARTS = {
     "sbatch": "`rankd submit`",
-    "srun": "`rankd submit --wait`",
-    "salloc": "`rankd submit`; there are no interactive allocations",
+    "srun": "`rankd run -- COMMAND`",
+    "salloc": "`rankd run --pty -- bash`",
     "squeue": "`rankd queue`",
     "scancel": "`rankd cancel`",
     "sinfo": "`rankd nodes`",

@@ -54,6 +54,7 @@ RULES: Mapping[str, Rule] = {
     "job.show env": Rule(Circle.OWNER),
     "job.script": Rule(Circle.OWNER),
     "job.log": Rule(Circle.OWNER),
+    "job.attach": Rule(Circle.OWNER),
     "job.why": Rule(Circle.VIEWERS),
     "job.history": Rule(Circle.VIEWERS),
     "job.list": Rule(Circle.VIEWERS),

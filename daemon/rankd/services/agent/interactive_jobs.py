@@ -10,11 +10,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 from rankd.bus.liveness import Loop
+from rankd.core.errors import Refused
+from rankd.services.agent.attach_session import AttachSession, Node
 from rankd.services.agent.presence import Presence
+from rankd.services.agent.session import Send, Session
 from rankd.services.keeper.link import KeeperLink
-from rankd.services.keeper.message import EndJob, SignalJob
+from rankd.services.keeper.message import EndJob, SignalJob, StepHappened
 from rankd.services.keeper.relay_frame import DETACHED, frame
 from rankd.services.keeper.relay_process import connected
+from rankd.services.keeper.state import Claim
+from rankd.wire.session import AttachWish, Grant
 
 log = logging.getLogger("rankd.agent")
 
@@ -40,11 +45,32 @@ class InteractiveJobs:
         self._link = link
         self._times_s = times_s
         self._looked_s = time.monotonic()
+        self._attached: dict[str, AttachSession] = {}
+        link.on_step = self._on_step
 
-    def add(self, allocation: int, *, interactive: bool, detach_ok: bool) -> None:
+    def attach(self, grant: Grant, send: Send, accepts: Callable[[str], bool]) -> Session:
+        """A session with a job's processes, which takes the place of an earlier one."""
+        if not isinstance(grant.wish, AttachWish):
+            raise Refused("unknown_session", "the grant is for another kind of session")
+        session = AttachSession(grant, grant.wish, Node(self._state, self._link, self.heard), send, accepts)
+        if (earlier := self._attached.get(session.name)) is not None:
+            earlier.replace()
+        self._attached[session.name] = session
+        session.on_close = lambda: self._forget(session)
+        return session
+
+    def _forget(self, session: AttachSession) -> None:
+        if self._attached.get(session.name) is session:
+            del self._attached[session.name]
+
+    def _on_step(self, step: StepHappened) -> None:
+        if (session := self._attached.get(step.step)) is not None:
+            session.on_step(step)
+
+    def add(self, claim: Claim) -> None:
         """A job has started, or goes on after a restart."""
-        if interactive:
-            self.presence.add(allocation, time.monotonic(), detach_ok=detach_ok)
+        if claim.interactive:
+            self.presence.add(claim.allocation, time.monotonic(), detach_ok=claim.detach_ok)
 
     def heard(self, allocation: int) -> None:
         """A client of the job has been heard."""

@@ -92,7 +92,7 @@ class RealNode:
     @property
     def around(self) -> Around:
         """What sessions with jobs of this node need."""
-        return Around(self._planner.identity, self._ledger.is_running)
+        return Around(self._planner.identity, self._ledger.is_running, self.interactive.attach)
 
     @property
     def max_processes(self) -> int:
@@ -134,8 +134,7 @@ class RealNode:
             if entry.key in running:
                 self._planner.denial.deny_still(leftover.claim.files)
                 self._watch(entry)
-                claim = leftover.claim
-                self.interactive.add(entry.key, interactive=claim.interactive, detach_ok=claim.detach_ok)
+                self.interactive.add(leftover.claim)
             elif ended := leftover.ended or unwritten.get(entry.key):
                 self._ended(entry, ended)
             else:
@@ -231,8 +230,7 @@ class RealNode:
             else:
                 self._link.ask(self._order(start, plan))
                 self._watch(entry)
-                claim = _claim(start, [])
-                self.interactive.add(entry.key, interactive=claim.interactive, detach_ok=claim.detach_ok)
+                self.interactive.add(_claim(start, []))
         for entry, report in failed:
             await self._end(entry, report)
 

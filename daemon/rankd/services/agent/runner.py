@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from rankd.services.agent.device_monitor import DeviceMonitor
 from rankd.services.keeper.proc import Identity
@@ -23,6 +23,7 @@ class Around(NamedTuple):
 
     identity: Callable[[str], Identity | None]
     is_running: Callable[[int], bool]
+    attach: Callable[..., Any] | None = None
 
 
 class Runner(Protocol):

@@ -52,6 +52,7 @@ from rankd.services.runtime.hidden_process import hide
 from rankd.services.runtime.life import end_tasks, unless
 from rankd.services.runtime.unreplaceable import check_unreplaceable
 from rankd.wire.message import LONGEST_CONFINEMENT, NodeRegistered, NodeRegistration
+from rankd.wire.session import AttachWish
 from rankd.wire.subject import encode_name
 
 log = logging.getLogger("rankd.agent")
@@ -226,8 +227,11 @@ class Agent:
         options, name = self._options, f"agent-{self._options.name}-sessions"
         credentials = source_of(options.creds)
         bus = Bus(options.nats, name, connect_timeout_s=None, credentials=credentials, tls=options.tls)
+        sessions = Sessions(bus, options.nodes, around)
+        if around.attach is not None:
+            sessions.factories[AttachWish] = around.attach
         try:
-            await Sessions(bus, options.nodes, around).run()
+            await sessions.run()
         except RankdError as error:  # jobs run without it
             log.error("users can't read the output of jobs of this node: %s", error.message)  # noqa: TRY400
 

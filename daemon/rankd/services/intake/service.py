@@ -35,6 +35,7 @@ from rankd.core.errors import RankdError, Unavailable
 from rankd.core.model.access import AccessList
 from rankd.core.model.node import Node, NodeState
 from rankd.identity.credentials import source_of
+from rankd.services.intake.attach_verb import attach_verb
 from rankd.services.intake.checkpoint_loop import run_checkpoints
 from rankd.services.intake.class_verbs import class_verbs
 from rankd.services.intake.configuration_keeper import ConfigurationKeeper, find, find_recorded, start_with
@@ -244,6 +245,7 @@ class Intake:
             retry_verb(looks.single, self.take_again),
             *self.jobs.verbs(),
             *self.sessions.verbs(),
+            attach_verb(self.sessions),
             *looks.verbs(),
             *self.reports.verbs(),
             diag_verb(

@@ -1,0 +1,352 @@
+"""``rankd run``: runs a command as a job and shows it here; ``rankd attach``: joins such a job; ``rankd shell``."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+from typing import TYPE_CHECKING, Any, Self
+
+from rankd.cli.common.option import add_asker, add_command, add_place, job_name
+from rankd.client.batch.option import add_job_options
+from rankd.core.errors import RankdError, Refused
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from rankd.bus.connection import Bus
+    from rankd.cli.common.option import Subparsers
+    from rankd.cli.jobs.terminal import RawTerminal
+    from rankd.client.run_job import RunningJob
+
+CONNECT_S = 30.0
+FAILED = 125
+"""The exit status of everything that is not the command's."""
+NOT_FOR_RUN = ("array", "file", "wrap", "enqueue", "test_only", "wait")
+INPUT, OUTPUT, ERRORS = 0, 1, 2
+SHELL = "exec ${SHELL:-/bin/sh}"
+TERMINAL_VARIABLES = ("TERM", "COLORTERM")
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add ``run``, ``attach`` and ``shell``."""
+    _add_run(subparsers)
+    attach = add_command(
+        subparsers,
+        "attach",
+        run_attach,
+        "Join an interactive job (`rankd run --detach-ok`): see its last output, and go on.",
+    )
+    attach.add_argument("job", type=job_name, metavar="JOB", help="id of the job")
+    attach.add_argument("--no-stdin", action="store_true", help="send no input: look only")
+    add_place(attach)
+    add_asker(attach)
+    shell = add_command(
+        subparsers,
+        "shell",
+        run_shell,
+        "Start a shell, or a command, in a running job: as its user, in its control group and its directory, with its"
+        " environment and its devices. It ends with the job.",
+    )
+    shell.add_argument("job", type=job_name, metavar="JOB", help="id of the job")
+    shell.add_argument("--node", help="on which of the job's nodes (default: the first)")
+    shell.add_argument("--pty", action="store_true", help="a terminal also for a command (a shell has one)")
+    add_place(shell)
+    add_asker(shell)
+    shell.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="a command and its arguments")
+
+
+def _add_run(subparsers: Subparsers) -> None:
+    parser = add_command(
+        subparsers,
+        "run",
+        run,
+        "Run a command as a job and show here what it prints (srun): rankd run [option ...] -- COMMAND [argument ...]."
+        " Ends with the command's exit status; 124 at the time limit, 137 when killed for memory, 125 for all that is"
+        " not the command's, 130 after Ctrl-C while the job waits. Inside a job, it runs a step of that job.",
+    )
+    group = parser.add_argument_group("how it is followed")
+    group.add_argument("--pty", action="store_true", help="run it in a terminal, which this one shows")
+    group.add_argument("--no-stdin", action="store_true", help="send no input; the command reads an empty one")
+    group.add_argument("-l", "--label", action="store_true", help="begin each line with the rank of its node")
+    group.add_argument(
+        "--detach-ok",
+        action="store_true",
+        help="let the job run on when this command's terminal or connection has gone (default: it is ended)",
+    )
+    add_job_options(parser)
+    add_place(parser)
+    add_asker(parser, "--user", "--as")
+    parser.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="a command and its arguments")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run a command as a job, or as a step of the job that this process belongs to."""
+    command = _command(arguments)
+    if not command:
+        raise Refused("usage", "no command; write `rankd run -- COMMAND ...`", "command")
+    if job := os.environ.get("RANKD_JOB_ID"):
+        nodes = _step_nodes(arguments)
+        return _in_job(arguments, int(job), command, pty=arguments.pty, stdin=not arguments.no_stdin, most_nodes=nodes)
+    for name in NOT_FOR_RUN:
+        if getattr(arguments, name):
+            option = f"--{name.replace('_', '-')}"
+            raise Refused("usage", f"`rankd run` has no {option}; use `rankd submit`", name)
+    from rankd.cli.jobs.submit import jobs_of
+
+    arguments.command = ["--", *command]
+    [job_request] = jobs_of(arguments)
+    job_request |= _interactive(arguments, job_request)
+    if arguments.print_request:
+        from rankd.cli.common.table import print_json
+
+        print_json(job_request)
+        return 0
+
+    early = _EarlySignals()
+    try:
+        id_ = _submitted(arguments, job_request)
+    except RankdError as error:
+        return _failed(error)
+
+    async def follow(job: RunningJob) -> int:
+        return await job.follow(id_)
+
+    stdin = not arguments.no_stdin and "stdin" not in job_request
+    return _followed(arguments, follow, pty=arguments.pty, stdin=stdin, early=early)
+
+
+def _failed(error: RankdError) -> int:
+    from rankd.core.printable import printable
+
+    print(f"rankd: {printable(str(error))}", file=sys.stderr)
+    return FAILED
+
+
+def _submitted(arguments: argparse.Namespace, job: dict[str, Any]) -> int:
+    """Submit the job, on the way on which `rankd submit` does; returns its id."""
+    import time
+
+    from rankd.cli.common.channel import opened
+    from rankd.cli.common.screen import print_line
+    from rankd.cli.jobs.delivery import submit
+
+    until = time.monotonic() + arguments.retry_for
+    with opened(arguments, connect_timeout_s=arguments.retry_for) as channel:
+        accepted = submit(channel, [job], arguments, until)
+    for line in (accepted.warning or "").splitlines():
+        print_line(f"rankd: {line}", error=True)
+    return accepted.ids[0]
+
+
+def _interactive(arguments: argparse.Namespace, job: dict[str, Any]) -> dict[str, Any]:
+    """The fields that make a job one that is followed. It is not queued again unless that is asked for."""
+    from rankd.cli.jobs.terminal import size_of
+
+    rows, columns = size_of(OUTPUT)
+    has_input = not arguments.no_stdin and "stdin" not in job
+    wanted = {"pty": arguments.pty, "input": has_input, "rows": rows, "columns": columns}
+    more = {"interactive": wanted | {"detach_ok": arguments.detach_ok}, "requeue": bool(arguments.requeue)}
+    if arguments.pty:
+        more["env"] = _of_terminal() | job.get("env", {})
+    return more
+
+
+def _of_terminal() -> dict[str, str]:
+    return {name: os.environ[name] for name in TERMINAL_VARIABLES if name in os.environ}
+
+
+def run_attach(arguments: argparse.Namespace) -> int:
+    """Join a job."""
+
+    async def follow(job: RunningJob) -> int:
+        return await job.attach(arguments.job)
+
+    return _followed(arguments, follow, pty=_is_terminal(), stdin=not arguments.no_stdin, stays=True)
+
+
+def run_shell(arguments: argparse.Namespace) -> int:
+    """Start a shell or a command in a job."""
+    command = _command(arguments)
+    pty = arguments.pty or (not command and _is_terminal())
+    return _in_job(arguments, arguments.job, command or ["/bin/sh", "-c", SHELL], pty=pty, stdin=True, most_nodes=1)
+
+
+def _step_nodes(arguments: argparse.Namespace) -> int | None:
+    """On how many of the job's nodes a step runs: ``-N``, or ``-n`` with one task on each; None: on all.
+
+    Raises:
+        Refused: ``usage``: more than the job has.
+    """
+    most = int(os.environ.get("RANKD_NNODES", "1"))
+    if arguments.nodes is None and arguments.tasks is None:
+        return None
+    from rankd.client.batch.request import parse_nodes
+
+    asked = arguments.tasks if arguments.nodes is None else parse_nodes(arguments.nodes)[0]
+    if not 1 <= asked <= most:
+        message = f"a step runs once on each of 1 to {most} nodes of this job, not {asked} times; give -N 1 to {most}"
+        raise Refused("usage", message, "nodes")
+    return int(asked)
+
+
+def _in_job(
+    arguments: argparse.Namespace,
+    job: int | str,
+    command: list[str],
+    *,
+    pty: bool,
+    stdin: bool,
+    most_nodes: int | None,
+) -> int:
+    """Run a command in a job."""
+    from rankd.cli.jobs.terminal import size_of
+    from rankd.wire.session import JobAttach, Step
+
+    rows, columns = size_of(OUTPUT)
+    step = Step(command=command, pty=pty, env=_of_terminal() if pty else {}, begins=True)
+    node = getattr(arguments, "node", None)
+    wish = JobAttach(id=job, stdin=stdin, node=node, rows=rows, columns=columns, step=step)
+    return _followed(arguments, lambda running: running.step(wish, most_nodes), pty=pty, stdin=stdin)
+
+
+def _command(arguments: argparse.Namespace) -> list[str]:
+    words = list(arguments.command)
+    return words[1:] if words[:1] == ["--"] else words
+
+
+def _is_terminal() -> bool:
+    return os.isatty(INPUT) and os.isatty(OUTPUT)
+
+
+def _followed(
+    arguments: argparse.Namespace,
+    follow: Callable[[RunningJob], Coroutine[Any, Any, int]],
+    *,
+    pty: bool,
+    stdin: bool,
+    stays: bool = False,
+    early: _EarlySignals | None = None,
+) -> int:
+    """Follow a job in an event loop, with this process's signals and terminal."""
+    import asyncio
+
+    from rankd.cli.common.place import find
+    from rankd.cli.common.session import asker
+    from rankd.cli.jobs.terminal import RawTerminal, size_of
+    from rankd.client.interaction import Ends
+    from rankd.client.run_job import Manner, RunningJob
+    from rankd.client.session import with_bus
+
+    place, who = find(arguments), asker(arguments)
+    terminal = RawTerminal(INPUT) if pty else None
+    rows, columns = size_of(OUTPUT)
+    manner = Manner(
+        pty=pty,
+        has_input=stdin,
+        rows=rows,
+        columns=columns,
+        labels=getattr(arguments, "label", False),
+        stays=stays or getattr(arguments, "detach_ok", False),
+        say=StatusLine().say,
+        on_begin=terminal.make_raw if terminal else lambda: None,
+    )
+
+    async def action(bus: Bus) -> int:
+        job = RunningJob(bus, who, Ends(INPUT if stdin else None, OUTPUT, ERRORS), manner)
+        with _Signals(job, terminal, pty=pty) as signals:
+            following = asyncio.get_running_loop().create_task(follow(job))
+            await asyncio.sleep(0)  # it knows the job now
+            for number in early.arrived if early else ():
+                signals.happened(number)
+            return await following
+
+    sys.stdout.flush()
+    try:
+        return with_bus(place, action, connect_timeout_s=CONNECT_S)
+    except RankdError as error:
+        if terminal:
+            terminal.restore()
+        return _failed(error)
+    finally:
+        if terminal:
+            terminal.restore()
+
+
+class StatusLine:
+    """The line on standard error about a job that waits: drawn again on a terminal, else a new one for each change."""
+
+    def __init__(self) -> None:
+        self._last = ""
+        self._is_terminal = os.isatty(ERRORS)
+
+    def say(self, text: str) -> None:
+        """Show the line; an empty one removes it."""
+        if text == self._last:
+            return
+        from rankd.core.printable import printable
+
+        shown = printable(text)
+        if self._is_terminal:
+            os.write(ERRORS, f"\r\x1b[K{shown}".encode())
+        elif shown:
+            os.write(ERRORS, f"{shown}\n".encode())
+        self._last = text
+
+
+class _EarlySignals:
+    """Keeps signals that arrive between the submission and the connection, so that the job is cancelled then."""
+
+    def __init__(self) -> None:
+        self.arrived: list[int] = []
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, lambda arrived, _frame: self.arrived.append(arrived))
+
+
+class _Signals:
+    """Signals of this process, while a job is followed."""
+
+    def __init__(self, job: RunningJob, terminal: RawTerminal | None, *, pty: bool) -> None:
+        import asyncio
+
+        self._job = job
+        self._terminal = terminal
+        self._loop = asyncio.get_running_loop()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._actions: dict[int, Callable[[], Any]] = {
+            signal.SIGINT: lambda: self._start(job.on_interrupt(signal.SIGINT)),
+            signal.SIGTERM: lambda: self._start(job.on_end(hung_up=False)),
+            signal.SIGHUP: lambda: self._start(job.on_end(hung_up=True)),
+        }
+        if pty:
+            self._actions |= {signal.SIGWINCH: self._resize, signal.SIGTSTP: self._stop}
+
+    def __enter__(self) -> Self:
+        for number, action in self._actions.items():
+            self._loop.add_signal_handler(number, action)
+        return self
+
+    def happened(self, number: int) -> None:
+        """A signal has come."""
+        self._actions[number]()
+
+    def __exit__(self, *_: object) -> None:
+        for number in self._actions:
+            self._loop.remove_signal_handler(number)
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _resize(self) -> None:
+        from rankd.cli.jobs.terminal import size_of
+
+        self._start(self._job.on_resize(*size_of(OUTPUT)))
+
+    def _stop(self) -> None:
+        if self._terminal:
+            self._terminal.stop()
+        self._resize()

@@ -1,0 +1,214 @@
+"""A client's part of a session with the processes of a job on one node: output, input, signals, and the end.
+
+The intake grants the session (``job.attach``); bytes then travel between this client and the node's agent. All offsets
+count from the beginning of their stream, so a lost connection loses nothing: the client asks again from where it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+import msgspec
+from nats.aio.msg import Msg
+
+from rankd.bus.connection import LOST, Bus
+from rankd.bus.refusal import raise_if_refused
+from rankd.client.asker import Asker
+from rankd.client.input_pump import InputPump
+from rankd.core.errors import RankdError, Refused, Unavailable
+from rankd.wire.codec import encode
+from rankd.wire.session import (
+    CONSUMED_BYTES,
+    CONTROL,
+    END,
+    KIND,
+    OFFSET,
+    RENEW_S,
+    STREAM,
+    Again,
+    Alive,
+    Consumed,
+    Exited,
+    FromClient,
+    FromNode,
+    InputEnd,
+    InputTaken,
+    JobAttach,
+    Leave,
+    SendSignal,
+    SessionOpened,
+    WindowSize,
+)
+from rankd.wire.subject import session_in, session_out
+
+ASK_S = 5.0
+PAUSE_S = 0.2
+
+Write = Callable[[str, bytes, Callable[[], None]], None]
+"""Writes bytes of a stream, then calls back in the loop."""
+
+
+class Attachment:
+    """One session. ``write`` gets the bytes of each stream in order, each once.
+
+    ``streams``: those that are wanted from their beginning; with ``replay_bytes`` they begin where the node says.
+    """
+
+    def __init__(self, bus: Bus, who: Asker, wish: JobAttach, write: Write, streams: Sequence[str]) -> None:
+        self.exited: asyncio.Future[Exited] = asyncio.get_running_loop().create_future()
+        self.over = asyncio.Event()
+        """Set once both streams have ended and their bytes are written, or the session has failed."""
+        self.failure: RankdError | None = None
+        self.node: str | None = wish.node
+        self.nodes: list[str] = []
+        self.pump: InputPump | None = None
+        self._bus = bus
+        self._who = who
+        self._session = secrets.token_hex(16)
+        self._wish = msgspec.structs.replace(wish, session=self._session)
+        self._write = write
+        self._next = {} if wish.replay_bytes else dict.fromkeys(streams, 0)
+        self._written = dict(self._next)
+        self._told: dict[str, int] = {}
+        self._ended: set[str] = set()
+        self._asked_again: dict[str, int] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def open(self) -> SessionOpened:
+        """Listen, then ask.
+
+        Raises:
+            Refused, Unavailable: the intake's or the node's reason; ``not_started`` while the job waits.
+        """
+        await self._bus.client.subscribe(session_out(self._who.user, None, self._session), cb=self._on_message)
+        self._bus.after_reconnect.append(self._on_reconnect)
+        opened = await self._ask(again=False)
+        await self._greet()
+        return opened
+
+    async def _greet(self) -> None:
+        """Tell the agent that this client is there, and where it listens."""
+        await self._publish(encode(Alive()), None, session_out(self._who.user, self.node, self._session))
+
+    async def _ask(self, *, again: bool) -> SessionOpened:
+        offsets = dict(self._written)
+        wish = msgspec.structs.replace(self._wish, offsets=offsets, again=again, node=self.node)
+        if self.node is not None and wish.step is not None:
+            wish = msgspec.structs.replace(wish, step=msgspec.structs.replace(wish.step, begins=False))
+        opened = await self._bus.request(self._who.subject("job.attach"), encode(wish), SessionOpened, timeout_s=ASK_S)
+        self.node, self.nodes = opened.node, opened.nodes
+        return opened
+
+    async def keep(self) -> None:
+        """Renew the session until it is over. An intake that is away disturbs nothing."""
+        while not self.over.is_set():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(RENEW_S / 2):
+                    await self.over.wait()
+                    return
+            await self._greet()
+            try:
+                await self._ask(again=False)
+            except Unavailable:
+                continue
+            except Refused as error:
+                self._fail(error)
+
+    async def _on_reconnect(self) -> None:
+        with suppress(RankdError):
+            await self._ask(again=True)
+        await self._greet()
+        if self.pump is not None:
+            self.pump.again()
+
+    async def _on_message(self, message: Msg) -> None:
+        headers = message.headers or {}
+        try:
+            raise_if_refused(message)
+            if headers.get(KIND) == CONTROL:
+                self._on_control(msgspec.json.decode(message.data, type=FromNode))
+            else:
+                await self._on_bytes(headers, message.data)
+        except RankdError as error:
+            self._fail(error)
+        except (msgspec.MsgspecError, ValueError, KeyError) as error:
+            self._fail(Unavailable("unreadable_answer", f"what the node's agent sends can't be read: {error}"))
+
+    def _on_control(self, told: FromNode) -> None:
+        if isinstance(told, InputTaken) and self.pump is not None:
+            self.pump.taken(told.offset, end=told.end)
+        elif isinstance(told, Exited) and not self.exited.done():
+            self.exited.set_result(told)
+
+    async def _on_bytes(self, headers: dict[str, str], part: bytes) -> None:
+        stream, offset = headers[STREAM], int(headers[OFFSET])
+        expected = self._next.setdefault(stream, offset)
+        self._written.setdefault(stream, offset)
+        if offset > expected:  # something was lost with a connection
+            if self._asked_again.get(stream) != expected:
+                self._asked_again[stream] = expected
+                await self.send(Again(stream=stream, offset=expected))
+            return
+        fresh = part[expected - offset :]
+        self._next[stream] = end = expected + len(fresh)
+        if fresh:
+            self._asked_again.pop(stream, None)
+            self._write(stream, fresh, lambda: self._on_written(stream, end))
+        if headers.get(END) == "true":
+            self._ended.add(stream)
+            self._look_at_end()
+
+    def _on_written(self, stream: str, end: int) -> None:
+        self._written[stream] = end
+        if end - self._told.get(stream, 0) >= CONSUMED_BYTES:
+            self._told[stream] = end
+            task = asyncio.get_running_loop().create_task(self.send(Consumed(stream=stream, offset=end)))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        self._look_at_end()
+
+    def _look_at_end(self) -> None:
+        if self._ended >= self._next.keys() and self._ended and self._next == self._written:
+            self.over.set()
+
+    def _fail(self, error: RankdError) -> None:
+        self.failure = self.failure or error
+        self.over.set()
+
+    async def send(self, message: FromClient) -> None:
+        """Send a control message. It is lost while the broker is away."""
+        await self._publish(encode(message), None)
+
+    async def resize(self, rows: int, columns: int) -> None:
+        """The terminal has another size."""
+        self._wish = msgspec.structs.replace(self._wish, rows=rows, columns=columns)
+        await self.send(WindowSize(columns=columns, rows=rows))
+
+    async def signal(self, number: int) -> None:
+        """Send a signal to the processes."""
+        await self.send(SendSignal(number=number))
+
+    async def send_input(self, offset: int, part: bytes) -> None:
+        """Send input."""
+        await self._publish(part, {OFFSET: str(offset)})
+
+    async def end_input(self, offset: int) -> None:
+        """The input has ended."""
+        await self.send(InputEnd(offset=offset))
+
+    async def leave(self) -> None:
+        """End the session on purpose, once everything was consumed."""
+        for stream, end in self._written.items():
+            await self.send(Consumed(stream=stream, offset=end))
+        await self.send(Leave())
+        self.over.set()
+
+    async def _publish(self, payload: bytes, headers: dict[str, str] | None, reply: str = "") -> None:
+        if self.node is None:
+            return
+        subject = session_in(self._who.user, self.node, self._session)
+        with suppress(*LOST):
+            await self._bus.client.publish(subject, payload, reply=reply, headers=headers)

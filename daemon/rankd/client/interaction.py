@@ -1,0 +1,169 @@
+"""A client's sessions with the processes of a job on all of its nodes, as one: what ``rankd run`` and ``attach`` do."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from rankd.bus.connection import Bus
+from rankd.client.asker import Asker
+from rankd.client.attachment import Attachment
+from rankd.client.input_pump import InputPump
+from rankd.client.output_writer import Labels, OutputWriter
+from rankd.client.run_status import Interrupts
+from rankd.core.errors import Unavailable
+from rankd.wire.session import Exited, JobAttach, SessionOpened
+
+INTERRUPT = b"\x03"
+OPEN_PAUSE_S = 0.1
+
+
+class Ends(NamedTuple):
+    """This process's descriptors. ``input`` None: there is none."""
+
+    input: int | None
+    output: int
+    errors: int
+
+
+class Interaction:
+    """``labels``: begin each line with the rank of its node. ``on_cancel``: three interrupts came within a second."""
+
+    def __init__(
+        self, bus: Bus, who: Asker, ends: Ends, on_cancel: Callable[[], None], *, pty: bool, labels: bool = False
+    ) -> None:
+        self._bus = bus
+        self._who = who
+        self._ends = ends
+        self._on_cancel = on_cancel
+        self._pty = pty
+        self._labels = labels
+        self._interrupts = Interrupts()
+        self._attachments: list[Attachment] = []
+        self._broken = asyncio.Event()
+        self._out = OutputWriter(ends.output, self._on_error)
+        self._err = self._out if ends.errors == ends.output else OutputWriter(ends.errors, self._on_error)
+        self._labelled: list[tuple[OutputWriter, Labels]] = []
+
+    def _on_error(self, _error: OSError) -> None:
+        self._broken.set()
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether the reader of this process's output has gone."""
+        return self._broken.is_set()
+
+    async def run(self, wish: JobAttach, most_nodes: int | None = None) -> list[Exited | None]:
+        """Join, and return once everything has arrived and is written: how the processes ended, by node.
+
+        ``most_nodes``: how many of the job's nodes, from the first on; None: all. Input goes to the first.
+
+        Raises:
+            RankdError: it can't be joined; the session ended otherwise.
+        """
+        try:
+            async with asyncio.TaskGroup() as group:
+                broken = group.create_task(self._broken.wait())
+                sessions = group.create_task(self._sessions(wish, most_nodes))
+                await asyncio.wait({broken, sessions}, return_when=asyncio.FIRST_COMPLETED)
+                broken.cancel()
+                if not sessions.done():
+                    sessions.cancel()
+                    return []
+        except ExceptionGroup as errors:
+            raise _first_of(errors) from None
+        return sessions.result()
+
+    async def _sessions(self, wish: JobAttach, most_nodes: int | None) -> list[Exited | None]:
+        first = self._attachment(wish, 0)
+        opened = await _opened(first)
+        others = [
+            self._attachment(msgspec.structs.replace(wish, node=node, stdin=False), rank)
+            for rank, node in enumerate(opened.nodes[:most_nodes])
+            if rank and wish.node is None
+        ]
+        for other in others:
+            await _opened(other)
+        tasks: list[asyncio.Task[None]] = []
+        async with asyncio.TaskGroup() as group:
+            tasks += [group.create_task(each.keep()) for each in self._attachments]
+            if wish.stdin and self._ends.input is not None:
+                first.pump = InputPump(self._ends.input, first.send_input, first.end_input, self._look)
+                first.pump.start()
+                tasks.append(group.create_task(first.pump.run()))
+            for each in self._attachments:
+                await each.over.wait()
+            for task in tasks:
+                task.cancel()
+        return await self._finish()
+
+    async def _finish(self) -> list[Exited | None]:
+        for writer, labels in self._labelled:
+            if rest := labels.rest():
+                writer.write(rest, lambda: None)
+        await self._out.close()
+        if self._err is not self._out:
+            await self._err.close()
+        for each in self._attachments:
+            if each.failure is not None:
+                raise each.failure
+            await each.leave()
+        await self._bus.client.flush()
+        return [each.exited.result() if each.exited.done() else None for each in self._attachments]
+
+    def _attachment(self, wish: JobAttach, rank: int) -> Attachment:
+        labels = {name: Labels(f"{rank}: ") for name in ("stdout", "stderr")} if self._labels else {}
+        writers = {"stdout": self._out, "stderr": self._err}
+        self._labelled += [(writers[name], each) for name, each in labels.items()]
+
+        def write(stream: str, part: bytes, then: Callable[[], None]) -> None:
+            writer = writers.get(stream, self._out)
+            writer.write(labels[stream].labelled(part) if stream in labels else part, then)
+
+        streams: Sequence[str] = ("stdout",) if self._pty else ("stdout", "stderr")
+        self._attachments.append(Attachment(self._bus, self._who, wish, write, streams))
+        return self._attachments[-1]
+
+    def _look(self, part: bytes) -> None:
+        if self._pty and (count := part.count(INTERRUPT)) and self._interrupts.add(time.monotonic(), count):
+            self._on_cancel()
+
+    async def interrupt(self, number: int) -> None:
+        """Pass an interrupt on; the third within a second cancels."""
+        if self._interrupts.add(time.monotonic()):
+            self._on_cancel()
+            return
+        for each in self._attachments:
+            await each.signal(number)
+
+    async def resize(self, rows: int, columns: int) -> None:
+        """The terminal has another size."""
+        for each in self._attachments:
+            await each.resize(rows, columns)
+
+    async def leave(self) -> None:
+        """End the sessions, and let the processes run on."""
+        for each in self._attachments:
+            await each.leave()
+
+
+def _first_of(errors: ExceptionGroup[Exception]) -> Exception:
+    first = errors.exceptions[0]
+    return _first_of(first) if isinstance(first, ExceptionGroup) else first
+
+
+async def _opened(attachment: Attachment) -> SessionOpened:
+    """Open a session; again while the node or rankd does not answer.
+
+    Raises:
+        RankdError: the refusal.
+    """
+    while True:
+        try:
+            return await attachment.open()
+        except Unavailable:
+            await asyncio.sleep(OPEN_PAUSE_S)

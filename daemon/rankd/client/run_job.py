@@ -1,0 +1,223 @@
+"""Follows a job while its user watches: says what it waits for, joins it, and finds out how it ended."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from rankd.bus.connection import Bus
+from rankd.client.asker import Asker
+from rankd.client.interaction import Ends, Interaction
+from rankd.client.run_status import (
+    INTERRUPTED,
+    NOT_THE_COMMANDS,
+    Interrupts,
+    exit_status_of,
+    has_ended,
+    waiting_line,
+)
+from rankd.core.errors import RankdError, Refused, Unavailable
+from rankd.wire.codec import encode
+from rankd.wire.job_selection import JobCancel, SelectionReply
+from rankd.wire.page import JobShow
+from rankd.wire.session import REPLAY_BYTES, JobAttach
+from rankd.wire.subject import job_event
+
+FIRST_POLL_S, POLL_S, POLL_GROWTH = 0.03, 2.0, 1.4
+"""Without a word of the broker, the record is looked at again."""
+ASK_S = 10.0
+AGAIN_S = 0.5
+LEAVE_S = 5.0
+"""How long a cancelled job's end is waited for while nobody answers."""
+
+
+class Manner(NamedTuple):
+    """How a command is followed. ``rows`` and ``columns``: of the terminal. ``stays``: it runs on without this client.
+
+    ``say`` gets the line about a job that waits; an empty one when it starts.
+    """
+
+    pty: bool
+    has_input: bool
+    rows: int
+    columns: int
+    labels: bool
+    stays: bool
+    say: Callable[[str], None]
+    on_begin: Callable[[], None] = lambda: None
+    """Called when the processes are joined: a terminal is made raw then."""
+
+
+class RunningJob:
+    """A job that this client follows. Signals of this process come by :meth:`on_signal`."""
+
+    def __init__(self, bus: Bus, who: Asker, ends: Ends, manner: Manner) -> None:
+        self.id: int | str | None = None
+        self._bus = bus
+        self._who = who
+        self._manner = manner
+        self._news = asyncio.Event()
+        self._interrupts = Interrupts()
+        self._interaction = Interaction(bus, who, ends, self.cancel, pty=manner.pty, labels=manner.labels)
+        self._cancelling: asyncio.Task[None] | None = None
+        self._has_begun = False
+        self._status: int | None = None
+        self._left = asyncio.Event()
+
+    async def ask(self, verb: str, payload: bytes, kind: type[Any], until: float | None = None) -> Any:  # noqa: ANN401
+        """Ask; again while nobody answers, until that time, or for ever.
+
+        Raises:
+            RankdError: the refusal, or the last error.
+        """
+        while True:
+            try:
+                return await self._bus.request(self._who.subject(verb), payload, kind, timeout_s=ASK_S)
+            except Unavailable:
+                if until is not None and time.monotonic() + AGAIN_S >= until:
+                    raise
+            await asyncio.sleep(AGAIN_S)
+
+    async def _listen(self) -> None:
+        async def hear(_message: object) -> None:
+            self._news.set()
+
+        await self._bus.client.subscribe(job_event(self._who.user), cb=hear)
+
+    async def follow(self, job: int) -> int:
+        """Wait for the start, join, and wait for the end; returns the exit status of this command."""
+        self.id = job
+        await self._listen()
+        following = asyncio.get_running_loop().create_task(self._follow())
+        leaving = asyncio.get_running_loop().create_task(self._left.wait())
+        await asyncio.wait({following, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        leaving.cancel()
+        if following.done():
+            return following.result()
+        following.cancel()
+        return NOT_THE_COMMANDS if self._status is None else self._status
+
+    async def _follow(self) -> int:
+        record = await self._until_started()
+        if record["started_at"] is None:
+            return self._status_of(record)
+        wish = JobAttach(
+            id=self._name,
+            stdin=self._manner.has_input or self._manner.pty,
+            rows=self._manner.rows if self._manner.pty else None,
+            columns=self._manner.columns if self._manner.pty else None,
+        )
+        self._begin()
+        try:
+            await self._interaction.run(wish)
+        except Refused as error:
+            record = await self._until_ended()
+            if record["cause"] is None and error.code != "session_gone":
+                raise
+            return self._status_of(record)
+        if self._interaction.is_broken:
+            self.cancel()
+        return self._status_of(await self._until_ended())
+
+    async def attach(self, job: int | str) -> int:
+        """Join a job that runs, with the last part of its output; returns its exit status."""
+        self.id = job
+        await self._listen()
+        wish = JobAttach(
+            id=job,
+            stdin=self._manner.has_input,
+            replay_bytes=REPLAY_BYTES,
+            rows=self._manner.rows,
+            columns=self._manner.columns,
+        )
+        self._begin()
+        await self._interaction.run(wish)
+        return self._status_of(await self._until_ended())
+
+    async def step(self, wish: JobAttach, most_nodes: int | None) -> int:
+        """Start a command in a job on so many of its nodes, and follow it; returns the largest exit status."""
+        self._begin()
+        ends = await self._interaction.run(wish, most_nodes)
+        found = [exit_status_of("failed", None, end.exit_status, end.signal) for end in ends if end is not None]
+        return max(found, default=NOT_THE_COMMANDS)
+
+    def _begin(self) -> None:
+        self._has_begun = True
+        self._manner.say("")
+        self._manner.on_begin()
+
+    @property
+    def _name(self) -> int | str:
+        if self.id is None:
+            raise RuntimeError("no job was submitted")
+        return self.id
+
+    async def _record(self) -> dict[str, Any]:
+        self._news.clear()
+        record: dict[str, Any] = await self.ask("job.show", encode(JobShow(id=self._name)), dict)
+        return record
+
+    async def _until(
+        self, is_reached: Callable[[dict[str, Any]], bool], look: Callable[[dict[str, Any]], None]
+    ) -> dict[str, Any]:
+        """Look at the record until it is as wanted: at each news of the broker, and ever less often without any."""
+        pause_s = FIRST_POLL_S
+        while not is_reached(record := await self._record()):
+            look(record)
+            try:
+                async with asyncio.timeout(pause_s):
+                    await self._news.wait()
+                pause_s = FIRST_POLL_S
+            except TimeoutError:
+                pause_s = min(pause_s * POLL_GROWTH, POLL_S)
+        return record
+
+    async def _until_started(self) -> dict[str, Any]:
+        def look(record: dict[str, Any]) -> None:
+            self._manner.say(waiting_line(record, None, None))
+
+        return await self._until(lambda record: record["state"] == "running" or has_ended(record["state"]), look)
+
+    async def _until_ended(self) -> dict[str, Any]:
+        return await self._until(lambda record: has_ended(record["state"]), lambda _record: None)
+
+    def _status_of(self, record: dict[str, Any]) -> int:
+        if self._status is not None:
+            return self._status
+        return exit_status_of(record["state"], record.get("cause"), record["exit_status"], record["signal"])
+
+    def cancel(self, status: int = NOT_THE_COMMANDS) -> None:
+        """Cancel the job; this command then ends with the status."""
+        self._status = status
+        if self.id is None:
+            self._left.set()
+        elif self._cancelling is None:
+            self._cancelling = asyncio.get_running_loop().create_task(self._cancel())
+
+    async def _cancel(self) -> None:
+        try:
+            until = time.monotonic() + LEAVE_S
+            await self.ask("job.cancel", encode(JobCancel(id=self._name)), SelectionReply, until)
+        except RankdError:
+            self._left.set()
+
+    async def on_interrupt(self, number: int) -> None:
+        """An interrupt: a job that waits is cancelled; one that runs gets it; the third within a second cancels."""
+        if not self._has_begun:
+            self.cancel(INTERRUPTED)
+        else:
+            await self._interaction.interrupt(number)
+
+    async def on_end(self, *, hung_up: bool) -> None:
+        """This process is to end: the job is cancelled, unless it may stay and only the terminal has gone."""
+        if hung_up and self._manner.stays:
+            await self._interaction.leave()
+            self._left.set()
+        else:
+            self.cancel()
+
+    async def on_resize(self, rows: int, columns: int) -> None:
+        """The terminal has another size."""
+        await self._interaction.resize(rows, columns)

@@ -1,0 +1,78 @@
+"""What ``rankd run`` says while its job waits, and the status with which it ends. Pure."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from rankd.core.model.job import FINAL_STATES
+
+TIME_LIMIT, OUT_OF_MEMORY, NOT_THE_COMMANDS, INTERRUPTED = 124, 137, 125, 130
+SIGNALLED = 128
+_OF_COMMAND = frozenset({"completed", "failed"})
+
+
+def exit_status_of(state: str, cause: str | None, exit_status: int | None, signal: int | None) -> int:
+    """The exit status of a job's client.
+
+    >>> exit_status_of("failed", None, 3, None), exit_status_of("failed", None, None, 9)
+    (3, 137)
+    >>> exit_status_of("timeout", "timeout", None, 15), exit_status_of("cancelled", "cancel", None, 15)
+    (124, 125)
+    >>> exit_status_of("failed", "start_failed", 127, None)
+    127
+    """
+    if state == "timeout":
+        return TIME_LIMIT
+    if state == "out_of_memory" or cause == "out_of_memory":
+        return OUT_OF_MEMORY
+    if state not in _OF_COMMAND or cause not in (None, "start_failed"):
+        return NOT_THE_COMMANDS
+    if signal is not None:
+        return SIGNALLED + signal
+    return NOT_THE_COMMANDS if exit_status is None else exit_status
+
+
+def waiting_line(record: dict[str, Any], of: int | None, forecast: tuple[float, float, float] | None) -> str:
+    """Why a job waits, in a line. ``forecast``: the estimated start, the earliest and the latest, in UTC seconds.
+
+    >>> record = {"id": 17, "rank": 3, "state": "pending", "reason": "waiting for resources"}
+    >>> waiting_line(record, 40, None)
+    'job 17: rank 3 of 40, waiting for resources'
+    """
+    rank, reason = record.get("rank"), record.get("reason")
+    parts = [f"rank {rank} of {of}" if of else f"rank {rank}"] if rank else []
+    if record["state"] in ("allocated", "running"):
+        parts = ["starting"]
+    else:
+        parts.append(reason or "waiting")
+    line = f"job {record['id']}: {', '.join(parts)}"
+    if forecast is not None:
+        start, earliest, latest = (time.strftime("%H:%M", time.localtime(at)) for at in forecast)
+        line += f"; estimated start {start} ({earliest} to {latest})"
+    return line
+
+
+def has_ended(state: str) -> bool:
+    """Whether a job in this state has ended."""
+    return state in FINAL_STATES
+
+
+class Interrupts:
+    """Counts interrupts: three within a second cancel the job."""
+
+    MOST = 3
+    WITHIN_S = 1.0
+
+    def __init__(self) -> None:
+        self._at: list[float] = []
+
+    def add(self, now_s: float, number: int = 1) -> bool:
+        """Count ``number`` more; returns whether the job is to be cancelled.
+
+        >>> interrupts = Interrupts()
+        >>> interrupts.add(0.0), interrupts.add(0.9), interrupts.add(1.1), interrupts.add(1.2)
+        (False, False, False, True)
+        """
+        self._at = [at for at in self._at if now_s - at <= self.WITHIN_S] + [now_s] * number
+        return len(self._at) >= self.MOST

@@ -1,0 +1,200 @@
+"""``rankd run``, ``attach`` and ``shell`` as users meet them: real processes, a real broker, a real terminal."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pty
+import select
+import signal
+import subprocess
+import termios
+import time
+
+import pytest
+from system.conftest import RANKD
+from watch import PATIENCE_S
+
+ALICE, BOB = ("--as", "alice"), ("--as", "bob")
+
+
+@pytest.fixture(scope="module")
+def site(shared_machine):
+    shared_machine.start()
+    return shared_machine
+
+
+def environment(site) -> dict[str, str]:
+    return os.environ | {"RANKD_DIR": str(site.directory), "TERM": "xterm"}
+
+
+def ran(site, *words, given=b"", status=0):
+    done = subprocess.run(
+        [*RANKD, *words], input=given, capture_output=True, check=False, env=environment(site), timeout=PATIENCE_S
+    )
+    assert done.returncode == status, done
+    return done
+
+
+def started(site, *words, **more):
+    return subprocess.Popen([*RANKD, *words], env=environment(site), **more)
+
+
+def number_of(site, name: str, state: str = "running") -> int:
+    """The job of this name, once it is in this state."""
+    until = time.monotonic() + PATIENCE_S
+    while not (found := site.rows("SELECT id FROM job WHERE name = ? AND state = ?", name, state)):
+        assert time.monotonic() < until
+    return found[0]["id"]
+
+
+class Screen:
+    """A command in a terminal of its own."""
+
+    def __init__(self, site, *words) -> None:
+        self.master, self.terminal = pty.openpty()
+        self.before = termios.tcgetattr(self.terminal)
+        self.seen = b""
+        self.process = started(
+            site, *words, stdin=self.terminal, stdout=self.terminal, stderr=self.terminal,
+            preexec_fn=lambda: (os.setsid(), os.login_tty(0) if hasattr(os, "login_tty") else None),
+        )  # fmt: skip
+
+    def until(self, text: bytes) -> bytes:
+        """Read until it shows this; returns what it has shown since the last time."""
+        until = time.monotonic() + PATIENCE_S
+        while text not in self.seen:
+            assert time.monotonic() < until, self.seen
+            if select.select([self.master], [], [], 0.1)[0]:
+                self.seen += os.read(self.master, 65_536)
+        before, _, self.seen = self.seen.partition(text)
+        return before
+
+    def type(self, keys: bytes) -> None:
+        os.write(self.master, keys)
+
+    def is_as_before(self) -> bool:
+        return termios.tcgetattr(self.terminal) == self.before
+
+    def ended(self) -> int:
+        until = time.monotonic() + PATIENCE_S
+        while self.process.poll() is None:
+            assert time.monotonic() < until, self.seen
+            if select.select([self.master], [], [], 0.05)[0]:
+                self.seen += os.read(self.master, 65_536)
+        return self.process.returncode
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        os.close(self.master)
+        os.close(self.terminal)
+
+
+@pytest.fixture
+def screen(site):
+    with contextlib.ExitStack() as stack:
+
+        def start(*words):
+            made = Screen(site, *words)
+            stack.callback(made.close)
+            return made
+
+        yield start
+
+
+def test_input_output_errors_and_status_pass_bit_for_bit(site):
+    content = os.urandom(1_500_000)
+    assert ran(site, "run", "--", "cat", given=content).stdout == content
+    done = ran(site, "run", "--", "sh", "-c", "cat >&2; echo out; exit 7", given=b"in\n", status=7)
+    assert (done.stdout, done.stderr.endswith(b"in\n")) == (b"out\n", True)
+    assert ran(site, "run", "--no-stdin", "--", "sh", "-c", "cat; kill -KILL $$", given=b"x", status=137).stdout == b""
+
+
+def test_what_is_not_the_commands_fault_has_statuses_of_its_own(site):
+    assert ran(site, "run", "-t", "1s", "--", "sleep", "1000", status=124)
+    assert b"nowhere" in ran(site, "run", "-q", "nowhere", "--", "true", status=125).stderr
+    assert ran(site, "run", "--", "no-such-command", status=127)
+    waiting = started(site, "run", "-J", "waits", "-H", "--", "true", stderr=subprocess.PIPE)
+    job = number_of(site, "waits", "pending")
+    assert b"job %d: " % job in waiting.stderr.readline()
+    waiting.send_signal(signal.SIGINT)
+    assert waiting.wait(PATIENCE_S) == 130
+    number_of(site, "waits", "cancelled")
+    waiting.stderr.close()
+
+
+def test_an_interrupt_reaches_the_job_and_the_end_of_the_client_cancels_it(site):
+    script = "trap 'echo caught; exit 9' INT; echo ready; while :; do sleep 0.05; done"
+    client = started(site, "run", "--", "sh", "-c", script, stdout=subprocess.PIPE)
+    assert client.stdout.readline() == b"ready\n"
+    client.send_signal(signal.SIGINT)
+    assert client.stdout.read() == b"caught\n"
+    assert client.wait(PATIENCE_S) == 9
+    client.stdout.close()
+    ended = started(site, "run", "-J", "ends", "--", "sleep", "1000")
+    number_of(site, "ends")
+    ended.send_signal(signal.SIGTERM)
+    assert ended.wait(PATIENCE_S) == 125
+    number_of(site, "ends", "cancelled")
+
+
+def test_a_terminal_behaves_and_is_as_before_when_the_job_has_ended(screen):
+    script = "stty size; trap 'echo int' INT; until [ -n \"$x\" ]; do read x; done; echo got $x; exit 5"
+    window = screen("run", "--pty", "--", "sh", "-c", script)
+    window.until(b"24 80")
+    assert not window.is_as_before()
+    window.type(b"\x03")
+    window.until(b"int")
+    window.type(b"hello\r")
+    window.until(b"got hello")
+    assert window.ended() == 5
+    assert window.is_as_before()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_terminal_is_as_before_when_the_client_is_ended(screen, number):
+    window = screen("run", "--pty", "--", "sh", "-c", "echo ready; exec sleep 1000")
+    window.until(b"ready")
+    assert not window.is_as_before()
+    window.process.send_signal(number)
+    assert window.ended() == 125
+    assert window.is_as_before()
+
+
+def test_three_interrupts_within_a_second_cancel(screen):
+    window = screen("run", "--pty", "--", "sh", "-c", "trap '' INT; echo ready; while :; do sleep 0.1; done")
+    window.until(b"ready")
+    window.type(b"\x03\x03\x03")
+    assert window.ended() == 125
+    assert window.is_as_before()
+
+
+def test_a_job_that_may_runs_on_and_is_joined_again_with_its_last_output(site):
+    client = started(
+        site, "run", "-J", "stays", "--detach-ok", "--", "sh", "-c", "echo begun; read x; echo got $x; exit 6",
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    )  # fmt: skip
+    assert client.stdout.readline() == b"begun\n"
+    client.kill()
+    client.communicate()
+    job = number_of(site, "stays")
+    assert ran(site, "attach", str(job), given=b"hello\n", status=6).stdout == b"begun\ngot hello\n"
+
+
+def test_a_shell_is_in_the_job_and_strangers_get_neither(site):
+    client = started(site, "run", *ALICE, "-J", "theirs", "--", "sh", "-c", "echo begun; cat", stdin=subprocess.PIPE,
+                     stdout=subprocess.PIPE)  # fmt: skip
+    assert client.stdout.readline() == b"begun\n"
+    job = number_of(site, "theirs")
+    shell = ran(
+        site, "shell", *ALICE, str(job), "--", "sh", "-c", "echo $RANKD_JOB_ID; cat; exit 4", given=b"x", status=4
+    )
+    assert shell.stdout == b"%d\nx" % job
+    for words in (("shell", *BOB, str(job), "--", "id"), ("attach", *BOB, str(job))):
+        assert b"belongs to" in ran(site, *words, status=125).stderr
+    client.stdin.close()
+    assert client.wait(PATIENCE_S) == 0
+    client.stdout.close()
+    said = ran(site, "shell", *ALICE, str(job), "--", "true", status=125).stderr
+    assert b"nothing can be started in it" in said
