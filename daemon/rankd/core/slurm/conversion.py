@@ -25,6 +25,7 @@ from rankd.core.slurm.limit import GroupLimit, UserLimit, remark_unused, user_li
 from rankd.core.slurm.node import known_nodes
 from rankd.core.slurm.node_partition import Placed, node_partitions
 from rankd.core.slurm.partition import Partition
+from rankd.core.slurm.precedence import divide
 from rankd.core.slurm.qos import parse_qos
 from rankd.core.slurm.qos_access import users_of_qos
 from rankd.core.slurm.queue import Queue, Rules, make_queues
@@ -152,12 +153,11 @@ def _combined(parsed: list[_Parsed], own: Reading) -> Conversion:
     of_users = user_limits(associations, limits.of_users)
     groups = [name for one, _ in partitions for name in one.access.groups or ()]
     of_groups = account_limits(known_users.accounts_of, limits.of_accounts, groups)
+    _remark_models(_kinds(billing, configs, weights), queues, [*of_users, *of_groups], own)
+    queues, of_users, of_groups = divide(queues, of_users, of_groups, own)
     if (of_users or of_groups) and len(names := {queue.partition for queue in queues}) > 1:
         own.remark(0, f"limits of users and accounts count in each partition by itself: {', '.join(sorted(names))}")
     remark_unused({one.qos or "" for one, _ in partitions}, limits.of_qos)
-    models = [f"{GPU}:{model}" for one in configs for line in one.config.nodes for model in line.models]
-    kinds = [*billing, *models, *(name.partition(".")[2] for name in weights)]
-    _remark_models(kinds, queues, [*of_users, *of_groups], own)
     return Conversion(
         sources=tuple((one.source.name, one.kind) for one in parsed),
         associations=associations,
@@ -261,6 +261,12 @@ def _default_qos(parsed: Iterable[_Parsed], qos: Sequence[Qos], own: Reading) ->
         if wanted:
             own.remark(0, f"the default QoS '{wanted}' is in none of the files; give `sacctmgr -P show qos` as well")
     return "normal" if "normal" in names else names[0]
+
+
+def _kinds(billing: Iterable[str], configs: Iterable[_Parsed], weights: Iterable[str]) -> list[str]:
+    """The types of resources in prices, in Gres of nodes, and in weights."""
+    models = [f"{GPU}:{model}" for one in configs for line in one.config.nodes for model in line.models]
+    return [*billing, *models, *(name.partition(".")[2] for name in weights)]
 
 
 def _remark_models(

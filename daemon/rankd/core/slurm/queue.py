@@ -10,7 +10,7 @@ import msgspec
 
 from rankd.core.model.queue import DEFAULT_PARTITION
 from rankd.core.model.setting import DEFAULT_WEIGHTS
-from rankd.core.slurm.limit import QueueLimits, queue_limits
+from rankd.core.slurm.limit import GroupLimit, QueueLimits, UserLimit, queue_limits
 from rankd.core.slurm.node_partition import NodePartitions, Placed
 from rankd.core.slurm.queue_access import EVERYONE, NOBODY, Members, submit_list
 from rankd.core.slurm.reading import Limit, Reading
@@ -21,7 +21,10 @@ _LARGEST_OFFSET = 2**31 - 1
 
 
 class Queue(msgspec.Struct, frozen=True, kw_only=True):
-    """A leaf queue made from a partition. ``access``: its ``submitacl``. ``partition``: rankd's, with its nodes."""
+    """A leaf queue made from a partition. ``access``: its ``submitacl``. ``partition``: rankd's, with its nodes.
+
+    ``users``, ``groups``: limits that count in this queue alone.
+    """
 
     name: str
     factor: float | None
@@ -29,6 +32,8 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True):
     offset: int = 0
     access: str = EVERYONE
     partition: str = DEFAULT_PARTITION
+    users: tuple[UserLimit, ...] = ()
+    groups: tuple[GroupLimit, ...] = ()
 
 
 class Rules(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,6 +11,7 @@ from rankd.core.model.quantity import MEMORY
 from rankd.core.model.setting import DEFAULT_WEIGHTS
 from rankd.core.slurm.config import Value
 from rankd.core.slurm.conversion import Conversion
+from rankd.core.slurm.precedence import of_each_user
 from rankd.core.slurm.queue import Queue
 from rankd.core.slurm.queue_access import EVERYONE
 from rankd.core.slurm.reading import Shares
@@ -137,8 +138,12 @@ def _queue(queue: Queue, *, is_restricted: bool) -> Iterator[str]:
         yield f"            resources: {{max: {_quantities(limits.maximum)}}}"
     if limits.jobs:
         yield f"            maxapplications: {limits.jobs}"
+    written = [f"{{users: [{_yaml(user)}]{_limited(amounts, jobs)}}}" for user, amounts, jobs in of_each_user(queue)]
+    written += [f"{{groups: [{_yaml(one.group)}]{_limited(one.amounts, one.jobs)}}}" for one in queue.groups]
     if limits.each_user or limits.jobs_of_each_user:
-        yield f'            limits: [{{users: ["*"]{_limited(limits.each_user, limits.jobs_of_each_user)}}}]'
+        written.append(f'{{users: ["*"]{_limited(limits.each_user, limits.jobs_of_each_user)}}}')
+    if written:
+        yield f"            limits: [{', '.join(written)}]"
 
 
 def _limited(amounts: Mapping[str, int], jobs: int) -> str:

@@ -130,8 +130,9 @@ def test_nodes_gpus_and_their_limits_come_over(site, tmp_path, capsys):
     assert made.settings.nodes.known == {"gpu[01-02]": {"vcore": 64, "memory": "500Gi", "gpu": 5}}
     assert made.settings.priority.fairshare.billing == {"vcore": 1.0, "gpu": 2.0, "gpu:a100": 6.0}
     root = made.partitions[0].root
-    assert [(limit.users, limit.maxresources) for limit in root.limits] == [(("yes",), {"gpu": 3})]
-    [gpu] = [queue for queue in root.queues if queue.name == "gpu"]
+    assert root.limits == (), "in the queue gpu, the limit of its QoS counts"
+    gpu, batch = ({queue.name: queue for queue in root.queues}[name] for name in ("gpu", "batch"))
+    assert [(limit.users, limit.maxresources) for limit in batch.limits] == [(("yes",), {"gpu": 3})]
     assert gpu.max == {"gpu": 6, "gpu:a100": 4}
     assert [(limit.users, limit.maxresources) for limit in gpu.limits] == [(("*",), {"gpu": 2})]
     told = capsys.readouterr().out
