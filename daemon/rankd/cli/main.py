@@ -248,8 +248,16 @@ class _Parser(argparse.ArgumentParser):
         self._given = args or ()
         found, unknown = super().parse_known_args(args, namespace)
         if unknown:
-            self.error(self._unknown(unknown))
+            self.error(self._unknown([self._as_option(word) for word in unknown]))
         return found, unknown
+
+    def _as_option(self, word: str) -> str:
+        """The option in an unknown word: of letters that were behind a known one, as in -Nel, the first.
+
+        Python 3.12 and newer list all of these letters as one word that nobody wrote.
+        """
+        is_joined = word not in self._given and re.match("-[^-]", word) is not None
+        return word[:2] if is_joined else word
 
     def _others_option(self) -> str | None:
         """What is wrong with the first option of Slurm's command that this one does not have; None without one."""
