@@ -18,7 +18,7 @@ class Parser(argparse.ArgumentParser):
         ("-n x FILE", "argument -n/--number: 'x' is not a whole number"),
         ("-n", "-n/--number needs a value"),
         ("", "FILE is missing"),
-        ("-fx FILE", "-f/--flag takes no value, but 'x' follows it"),
+        ("--flag=x FILE", "-f/--flag takes no value, but 'x' follows it"),
     ],
 )
 def test_argparses_words_are_replaced(line, said):
