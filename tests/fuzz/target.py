@@ -40,6 +40,7 @@ from rankd.core.notification.content import Content
 from rankd.core.notification.target import BadTarget, parse_target, with_domain
 from rankd.core.placement.constraint import parse_constraints
 from rankd.core.printable import printable
+from rankd.core.simulate.sacct import read_sacct
 from rankd.core.simulate.swf import read_swf
 from rankd.core.simulate.trace import Selection, select
 from rankd.core.slurm.conversion import SourceText, convert_slurm
@@ -80,6 +81,7 @@ ROOT = Path(__file__).parents[2]
 OF_REQUESTS = (RankdError, *UNREADABLE)
 """What the endpoints turn into an answer, and the reader of the submissions' stream into a dead letter."""
 OF_FILES = (ConfigurationError,)
+SACCT = b"JobID|Submit|Elapsed|Timelimit|NCPUS|User\n" + b"17|2026-05-01T12:00:00|1-02:03:04|UNLIMITED|4|ada\n" * 9
 
 USER_KINDS = (
     messages.AccountingFilter, messages.ClassName, messages.DeadLetterFilter, messages.DeadLetterSelection,
@@ -242,6 +244,11 @@ def all_files(hostile: Hostile) -> Mapping[str, str]:
 def read_trace(given: object) -> None:
     text = given if isinstance(given, bytes) else str(given).encode(errors="replace")
     select(read_swf(text.splitlines()), Selection(), 338)
+
+
+def read_sacct_trace(given: object) -> None:
+    text = given if isinstance(given, bytes) else str(given).encode(errors="replace")
+    select(read_sacct(text.splitlines()), Selection(), 338)
 
 
 def read_slurm(given: object) -> None:
@@ -419,6 +426,7 @@ def targets(directory: Path, loop: asyncio.AbstractEventLoop) -> dict[str, Targe
         "all files": (all_files, read_all_files, OF_FILES, 1),
         "changes of files": (all_files, partial(differences, FILES), (), 1),
         "Slurm's files": (document_of(slurm), read_slurm, OF_FILES, 20),
+        "traces of sacct": (document_of([SACCT]), read_sacct_trace, (RankdError,), 10),
         "traces": (document_of([PART.read_bytes()[-4000:]]), read_trace, (RankdError,), 10),
         "rows of adapters": (some_rows, read_rows, (RankdError, ValueError), 20),
         "texts": (texts, show, (), 60),

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rankd.cli.common.option import add_command
-from rankd.cli.what_if.trace_file import trace_lines
+from rankd.cli.common.option import add_asker, add_command, add_place
+from rankd.cli.what_if.trace_file import read_trace
 from rankd.core.errors import Refused
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from rankd.cli.common.option import Subparsers
     from rankd.cli.what_if.simulate_report import Simulated
     from rankd.config.configuration import Configuration
     from rankd.core.model.node import Node
-    from rankd.core.simulate.simulator import Simulation
     from rankd.core.simulate.site import Site
-    from rankd.core.simulate.trace import LeftOut, Selection, WorkJob
+    from rankd.core.simulate.trace import LeftOut, Selection, TraceJob, WorkJob
 
 MOST_PROCESSORS = 100_000_000
 
@@ -29,7 +29,15 @@ def add_parser(subparsers: Subparsers) -> None:
     """Add the command."""
     text = "Live through a trace of jobs on a virtual clock, by the daemon's own decisions, and print statistics."
     parser = add_command(subparsers, "simulate", run, text)
-    parser.add_argument("trace", metavar="TRACE", help="a trace in the Standard Workload Format (.swf, .swf.gz)")
+    parser.add_argument(
+        "trace",
+        metavar="TRACE",
+        nargs="?",
+        help="a trace in the Standard Workload Format (.swf, .swf.gz), or what `sacct -P` or `rankd acct -P` printed",
+    )
+    parser.add_argument(
+        "--last", metavar="PERIOD", help="in place of a trace: the site's own ended jobs of the last 30d, 12h or 2w"
+    )
     parser.add_argument(
         "--config",
         type=Path,
@@ -41,10 +49,13 @@ def add_parser(subparsers: Subparsers) -> None:
     _add_selection(parser)
     _add_rules(parser)
     _add_output(parser)
+    add_place(parser, looks=True)
+    add_asker(parser)
 
 
 def _add_machine(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("the machine").add_mutually_exclusive_group(required=True)
+    text = "the machine (default with --last: the site's nodes)"
+    group = parser.add_argument_group(text).add_mutually_exclusive_group()
     group.add_argument("--procs", type=int, metavar="N", help="one pool of N cores")
     group.add_argument(
         "--nodes", metavar="FILE", help='nodes with their resources, as JSON: {"n[01-16]": {"vcore": 64}}'
@@ -81,32 +92,74 @@ def _add_rules(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--policy", choices=("multifactor", "class", "fcfs"), help="priority.policy")
     group.add_argument("--backfill", choices=("easy", "conservative", "none", "strict"), help="scheduling.backfill")
     group.add_argument("--backfill-order", choices=("rank", "shortest"), help="scheduling.backfill_order")
+    group.add_argument(
+        "--seed", type=int, default=0, metavar="N", help="for plugins that draw random numbers; rankd itself draws none"
+    )
 
 
 def _add_output(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("output")
     group.add_argument("--json", metavar="FILE", help="write the statistics as JSON; - is standard output")
+    group.add_argument(
+        "--plot", metavar="DIR", help="draw the results into this directory, as SVG and PNG; needs rankd[plot]"
+    )
+    group.add_argument("--speed", action="store_true", help="simulate once more, and print where the time goes")
     group.add_argument("--starts", metavar="FILE", help="write each job's submission, start and end as CSV")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Simulate with each configuration, and print."""
+    from rankd.cli.what_if.simulate_plot import draw, need_matplotlib
     from rankd.cli.what_if.simulate_report import print_report, write_json, write_starts
+    from rankd.core.simulate.trace import select
 
-    nodes = _nodes(arguments)
+    _seed(arguments.seed)
+    if arguments.plot is not None:
+        need_matplotlib()
+    records, nodes = _trace_and_nodes(arguments)
     directories: Sequence[Path | None] = arguments.config or [None]
     if arguments.starts is not None and len(directories) > 1:
         raise Refused("usage", "--starts writes one simulation; give one --config", "starts")
     sites = [(directory, _site(directory, arguments, nodes)) for directory in directories]
-    jobs, left_out = _read(arguments, sites[0][1])
+    jobs, left_out = select(records, _selection(arguments), sites[0][1].processors)
     done = [_simulate(directory, site, jobs, left_out) for directory, site in sites]
+    if arguments.speed:
+        _print_speed(sites[0][1], jobs)
     if arguments.starts is not None:
         write_starts(arguments.starts, done[0])
+    if arguments.plot is not None:
+        draw(arguments.plot, done)
     if arguments.json is not None:
         write_json(arguments.json, done)
     if arguments.json != "-":
         print_report(done)
     return 0
+
+
+def _seed(seed: int) -> None:
+    """Seed what plugins may draw from."""
+    import random
+
+    import numpy as np
+
+    if not 0 <= seed < 2**32:
+        raise Refused("usage", f"--seed: {seed} is not a number from 0 to 2^32 - 1", "seed")
+    random.seed(seed)
+    np.random.seed(seed)  # noqa: NPY002 - the generator of plugins that have none of their own
+
+
+def _trace_and_nodes(arguments: argparse.Namespace) -> tuple[Iterable[TraceJob], Sequence[Node]]:
+    """The records to simulate, and the machine."""
+    if (arguments.trace is None) == (arguments.last is None):
+        raise Refused("usage", "give a trace, or --last 30d for the site's own jobs", "trace")
+    if arguments.last is not None:
+        from rankd.cli.what_if.site_trace import site_records
+
+        records, nodes = site_records(arguments)
+        return records, _nodes(arguments) if arguments.procs is not None or arguments.nodes is not None else nodes
+    if arguments.procs is None and arguments.nodes is None:
+        raise Refused("usage", "say how large the machine is: --procs N or --nodes FILE", "procs")
+    return read_trace(arguments.trace), _nodes(arguments)
 
 
 def _nodes(arguments: argparse.Namespace) -> Sequence[Node]:
@@ -131,14 +184,6 @@ def _site(directory: Path | None, arguments: argparse.Namespace, nodes: Sequence
     configuration: Configuration | None = None if directory is None else load_configuration(directory)
     varied = Varied(policy=arguments.policy, backfill=arguments.backfill, backfill_order=arguments.backfill_order)
     return simulated_site(configuration, varied, nodes)
-
-
-def _read(arguments: argparse.Namespace, site: Site) -> tuple[list[WorkJob], LeftOut]:
-    from rankd.core.simulate.swf import read_swf
-    from rankd.core.simulate.trace import select
-
-    with trace_lines(arguments.trace) as lines:
-        return select(read_swf(lines), _selection(arguments), site.processors)
 
 
 def _selection(arguments: argparse.Namespace) -> Selection:
@@ -168,28 +213,32 @@ def _limit(text: str) -> Any:  # noqa: ANN401 - a word or a number
 
 
 def _simulate(directory: Path | None, site: Site, jobs: Sequence[WorkJob], left_out: LeftOut) -> Simulated:
+    from rankd.cli.what_if.simulate_progress import live_through
     from rankd.cli.what_if.simulate_report import Simulated
     from rankd.core.simulate.simulator import Simulation
+    from rankd.core.simulate.site import first_come
     from rankd.core.simulate.statistic import statistic
 
+    name = "simulated" if directory is None else str(directory)
     begun = time.perf_counter()
     simulation = Simulation(site, jobs)
-    for _ in simulation.decisions():
-        pass
+    live_through(simulation, name)
     elapsed_s = time.perf_counter() - begun
-    fcfs = _first_come(site, jobs)
+    fcfs = Simulation(first_come(site), jobs)
+    live_through(fcfs, f"{name}, compared with first come, first served")
     found = statistic(
         simulation.work, simulation.starts_s, left_out, site.processors, site.priority.fairshare, fcfs.starts_s
     )
-    return Simulated(None if directory is None else str(directory), simulation, found, elapsed_s)
+    return Simulated(None if directory is None else str(directory), simulation, found, elapsed_s, site.processors)
 
 
-def _first_come(site: Site, jobs: Sequence[WorkJob]) -> Simulation:
-    """The same jobs under plain first come, first served."""
+def _print_speed(site: Site, jobs: Sequence[WorkJob]) -> None:
+    """Print it on standard error, so that JSON on standard output stays JSON."""
+    from rankd.cli.what_if.simulate_progress import live_through, parts, profiled
     from rankd.core.simulate.simulator import Simulation
-    from rankd.core.simulate.site import first_come
 
-    simulation = Simulation(first_come(site), jobs)
-    for _ in simulation.decisions():
-        pass
-    return simulation
+    simulation = Simulation(site, jobs)
+    with profiled() as profile:
+        live_through(simulation, "speed")
+    found = ", ".join(f"{part} {100 * share:.0f} %" for part, share in parts(profile))
+    print(f"where the time of a simulation goes: {found}", file=sys.stderr)

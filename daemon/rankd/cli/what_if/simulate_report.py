@@ -34,12 +34,13 @@ _LINES = (
 
 
 class Simulated(NamedTuple):
-    """One simulation: its configuration's directory, the result, and how long it took."""
+    """One simulation: its configuration's directory, the result, how long it took, and the machine's processors."""
 
     config: str | None
     simulation: Simulation
     statistic: Statistic
     elapsed_s: float
+    processors: int
 
 
 def result(done: Simulated) -> dict[str, Any]:

@@ -10,6 +10,8 @@ from rankd.core.errors import Refused
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from rankd.core.simulate.trace import TraceJob
+
 LONGEST_LINE = 64 * 1024
 """Bytes of a line. A longer one is refused, before all of it is read."""
 _GZIP = b"\x1f\x8b"
@@ -20,6 +22,22 @@ class Readable(Protocol):
 
     def readline(self, size: int, /) -> bytes:
         """At most ``size`` bytes of the next line."""
+
+
+def read_trace(path: str) -> Iterator[TraceJob]:
+    """The jobs of a trace in either format, which its first line tells.
+
+    Raises:
+        Refused: see :func:`trace_lines`, :func:`.read_swf` and :func:`.read_sacct`.
+    """
+    from itertools import chain
+
+    from rankd.core.simulate.sacct import is_sacct, read_sacct
+    from rankd.core.simulate.swf import read_swf
+
+    with trace_lines(path) as lines:
+        first = next(lines, b"")
+        yield from (read_sacct if is_sacct(first) else read_swf)(chain((first,), lines))
 
 
 @contextmanager

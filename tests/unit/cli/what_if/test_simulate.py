@@ -1,4 +1,5 @@
 import json
+import re
 
 import pytest
 from simulated import PART
@@ -61,7 +62,7 @@ def test_several_configurations_are_compared(capsys, tmp_path):
             ("--procs", "8", "--backfill", "strict", "--backfill-order", "shortest"),
             "--backfill-order: it has no effect",
         ),
-        ((), "one of the arguments --procs --nodes is required"),
+        ((), "say how large the machine is: --procs N or --nodes FILE"),
     ],
 )
 def test_wrong_options_are_refused(capsys, options, what):
@@ -72,3 +73,40 @@ def test_a_machine_too_small_for_all_jobs_leaves_them_out(capsys):
     found = json.loads(simulate(capsys, "--procs", "1", "--jobs", "40", "--json", "-").out)
     assert found["left_out"]["too_large"] > 0
     assert found["jobs"] + sum(found["left_out"].values()) == 40
+
+
+def test_the_pictures_are_drawn_and_their_bytes_are_those_of_the_simulation(capsys, tmp_path):
+    found = []
+    for name in ("one", "two"):
+        simulate(capsys, *FCFS, "--jobs", "60", "--plot", str(tmp_path / name), "--json", "-")
+        found.append({path.name: path.read_bytes() for path in (tmp_path / name).glob("*.svg")})
+        assert all(path.stat().st_size > 5000 for path in (tmp_path / name).glob("*.png"))
+    assert found[0] == found[1]
+    assert set(found[0]) == {f"{name}.svg" for name in ("utilisation", "queue", "wait", "slowdown", "share")}
+
+
+def test_what_sacct_printed_is_simulated_too(capsys, tmp_path):
+    trace = tmp_path / "sacct.txt"
+    lines = [f"{number}|2026-05-01T12:00:0{number}|0:10|1:00|2|2|ada|lab" for number in range(5)]
+    trace.write_text("\n".join(["JobID|Submit|Elapsed|Timelimit|ReqCPUS|AllocCPUS|User|Account", *lines]) + "\n")
+    assert main(["simulate", str(trace), "--procs", "4", "--json", "-"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["jobs"], found["by_account"][0]["name"], found["makespan_s"]) == (5, "lab", 30.0)
+
+
+def test_the_speed_is_told_by_parts(capsys):
+    told = simulate(capsys, "--procs", "338", "--jobs", "60", "--speed", "--json", "-").err
+    assert re.search(r"where the time of a simulation goes: ranking \d+ %, placement \d+ %, the rest \d+ %", told)
+
+
+@pytest.mark.parametrize(
+    ("options", "what"),
+    [
+        ((), "give a trace, or --last 30d"),
+        ((str(PART), "--last", "3d"), "give a trace, or --last 30d"),
+        ((str(PART), "--procs", "8", "--seed", "-1"), "--seed: -1 is not a number"),
+    ],
+)
+def test_what_is_missing_is_named(capsys, options, what):
+    assert main(["simulate", *options]) == 2
+    assert what in capsys.readouterr().err

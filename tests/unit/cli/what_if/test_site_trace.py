@@ -1,0 +1,47 @@
+import pytest
+
+from rankd.cli.what_if.site_trace import period_s, record
+from rankd.core.errors import Refused
+
+ROW = {
+    "id": 17,
+    "array_job": None,
+    "array_task": None,
+    "cores": 4.0,
+    "submitted_at": 100.0,
+    "started_at": 130.0,
+    "ended_at": 190.0,
+    "time_limit_s": 600,
+    "allocated": None,
+    "user": "ada",
+    "account": "physics",
+    "queue": "root.gpu",
+    "partition": "default",
+}
+
+
+def test_a_record_has_the_times_and_the_size_of_its_last_run():
+    job = record(ROW)
+    assert (job.number, job.submit_s, job.run_s, job.limit_s) == ("17", 100.0, 60.0, 600.0)
+    assert (job.requested, job.allocated, job.user, job.group, job.queue) == (4.0, -1.0, "ada", "physics", "root.gpu")
+
+
+def test_an_exclusive_job_has_the_cores_of_its_nodes_and_a_task_its_name():
+    job = record({**ROW, "allocated": {"vcore": 64.0}, "array_job": 5, "array_task": 3})
+    assert (job.number, job.allocated) == ("5_3", 64.0)
+
+
+def test_what_never_started_and_what_has_no_limit_is_unknown():
+    job = record({**ROW, "started_at": None, "time_limit_s": None})
+    assert (job.run_s, job.limit_s) == (-1.0, -1.0)
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("30d", 2592000), ("12h", 43200), ("90m", 5400), ("2w", 1209600)])
+def test_a_period_is_a_number_with_a_unit(text, seconds):
+    assert period_s(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "30", "d", "-1d", "5y", "1e9d", "9999999d"])
+def test_other_texts_are_no_period(text):
+    with pytest.raises(Refused, match="is not a period; write 30d"):
+        period_s(text)
