@@ -44,7 +44,7 @@ _TOKEN = re.compile(
     r"(?P<any>…)"
     r"|(?P<instant>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)"
     r"|(?P<port>127\.0\.0\.1:\d+)"
-    r"|(?P<service>(?:intake|prioritizer|scheduler|gateway|agent|nats|pid|generation|revision) +\d+)"
+    r"|(?P<service>(?:intake|prioritizer|scheduler|forecaster|gateway|agent|nats|pid|generation|revision) +\d+)"
     r"|(?P<time>\b(?:\d+-)?(?:\d+:)?\d+:\d\d\b)"
     r"|(?P<milliseconds>\d+(?:\.\d+)? ms\b)"
     r"|(?P<rule>-{3,})"

@@ -14,6 +14,7 @@ from rankd.config.change import Change
 from rankd.core.adapter.input import Input, QosRow
 from rankd.core.change.node_action import drain
 from rankd.core.fairshare.tree import AccountTree
+from rankd.core.forecast.outlook import StartRange
 from rankd.core.model.association import Association
 from rankd.core.model.device import Device
 from rankd.core.model.priority_class import PriorityClass
@@ -36,6 +37,7 @@ from rankd.store.record.allocation import (
 from rankd.store.record.configuration import Recorded
 from rankd.store.record.dead_letter import Undelivered, keep
 from rankd.store.record.delta import DeltaRows
+from rankd.store.record.forecast import ForecastRow, Shown, note_shown, save_forecast, save_ranges
 from rankd.store.record.generation import (
     GenerationRecord,
     Header,
@@ -111,7 +113,14 @@ async def fill_world(database):
     await store.submit("alice", at=NOW, class_value=50)
     await store_delta(store, ranking)
     await store.submit("bob", at=NOW + 1)
+    await _fill_forecast(store)
     await _prune(store)
+
+
+async def _fill_forecast(store):
+    await store.write(save_ranges, [StartRange(FIRST, NOW + 60, NOW + 120)], [])
+    await store.write(save_forecast, ForecastRow(NOW, DELTA, 1, 0, 0.5, 0.25))
+    await store.write(note_shown, [Shown(FIRST, "alice", NOW, NOW + 1, NOW + 60, NOW + 120)])
 
 
 async def _fill_administration(store):

@@ -38,12 +38,13 @@ PATIENCE_S = 300.0
 MOST_GROWTH_BYTES = 128 * 2**20
 """Also for the jobs, nodes and names that the accepted part of the inputs leaves behind."""
 MOST_FINDINGS = 20
-SERVICES = ("intake", "prioritizer", "scheduler", "gateway")
+SERVICES = ("intake", "prioritizer", "scheduler", "forecaster", "gateway")
 
 VERBS: dict[str, type[msgspec.Struct] | None] = {
     "job.test": JobRequest,
     "job.cancel": messages.JobSelection, "job.hold": messages.JobSelection, "job.release": messages.JobSelection,
     "job.update": JobUpdate, "job.retry": messages.JobRetry, "job.show": messages.JobShow, "job.why": messages.JobShow,
+    "job.when": messages.JobShow,
     "job.history": messages.HistoryRequest, "job.log": JobLog,
     "job.events": messages.EventsRequest, "job.list": messages.JobList,
     "job.acct": messages.AccountingFilter, "priority.list": messages.PriorityList, "node.list": messages.TableFilter,

@@ -22,6 +22,7 @@ from rankd.core.change.job_action import cancel, hold, release
 from rankd.core.change.job_change import Change
 from rankd.core.change.job_update import Task
 from rankd.core.errors import Unavailable
+from rankd.core.evaluate.anonymise import anonymised
 from rankd.core.model.association import Association
 from rankd.core.model.job import Event, State
 from rankd.core.model.node import NodeState
@@ -415,3 +416,34 @@ def test_the_commands_pass_a_live_state_on(tmp_path):
     rows, share_rows, queue_rows = shown(path)
     assert_same_jobs(json.loads(decided.stdout), rows, whole=True)
     assert_same_groups(json.loads(decided.stdout), share_rows, queue_rows)
+
+
+def ranks_of(document):
+    """What evaluate decides, by job: everything but names."""
+    result = msgspec.to_builtins(Evaluator().evaluate(msgspec.json.encode(document)))
+    numbers = ("id", "rank", "priority", "points_sum", "state", "reason", "class_value")
+    jobs = [tuple(job.get(name) for name in numbers) for job in result["jobs"]]
+    return jobs, len(result.get("placements", [])), len(result.get("reservations", []))
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_an_anonymised_dump_names_nobody_and_gives_the_same_decisions(tmp_path, seed):
+    new_database(tmp_path)
+    config = configured("fair_tree")
+
+    async def story(live):
+        await live.submit(40)
+        await live.rank()
+        await live.happen(25)
+        await live.submit(10)
+        await live.rank()
+
+    asyncio.run(Live(tmp_path / "rankd.db", config, seed).play(story))
+    with closing(open_for_reading(tmp_path / "rankd.db")) as connection:
+        document = msgspec.to_builtins(dump(connection, config, QUEUES).document)
+    hidden = anonymised(document)
+    assert ranks_of(hidden) == ranks_of(document)
+    text = json.dumps(hidden)
+    names = {name for pair in USERS for name in pair} - {"root"}
+    names |= {name for own in NODES.values() for name in own} | {"one", "two", "normal", "high", "odd", "big"}
+    assert [name for name in sorted(names) if f'"{name}"' in text] == []

@@ -112,7 +112,7 @@ async def test_no_task_of_a_hidden_array_can_be_told_from_another(stage, tmp_pat
     assert stage.states()[3] == "pending"
 
 
-@pytest.mark.parametrize("verb", ["job.show", "job.why", "job.history", "job.retry", "job.script"])
+@pytest.mark.parametrize("verb", ["job.show", "job.why", "job.when", "job.history", "job.retry", "job.script"])
 async def test_nor_by_what_looks(stage, tmp_path, verb):
     await see(stage, tmp_path, "own")
     answers = {await refusal(stage, verb, {"id": f"3_{no}"}, f"3_{no}") for no in (1, 9, 200)}

@@ -48,7 +48,7 @@ async def test_everything_is_shown_by_default_but_no_environment(stage):
     assert (await stage.do("job.show", {"id": 2})).body["comment"] == SECRET
     every = [
         *[await stage.do(verb, {}) for verb in (*LISTS, "share.list", "queue.list", "job.events", "deadletter.list")],
-        *[await stage.do(verb, {"id": 2}) for verb in ("job.show", "job.why", "job.history")],
+        *[await stage.do(verb, {"id": 2}) for verb in ("job.show", "job.why", "job.when", "job.history")],
         await stage.do("job.list", {}, "bob"),
     ]
     assert not [reply for reply in every if "env-of-bob" in json.dumps(reply.body) or reply.status]
@@ -62,12 +62,12 @@ async def test_everything_is_shown_by_default_but_no_environment(stage):
 async def test_nothing_that_is_hidden_is_in_any_answer(stage, tmp_path, jobs):
     await see(stage, tmp_path, jobs)
     replies = [await stage.do(verb, {}) for verb in (*LISTS, "share.list", "queue.list", "node.list", "job.events")]
-    replies += [await stage.do(verb, {"id": 1}) for verb in ("job.show", "job.why", "job.history")]
+    replies += [await stage.do(verb, {"id": 1}) for verb in ("job.show", "job.why", "job.when", "job.history")]
     assert not [reply.status for reply in replies if reply.status]
     told = json.dumps([reply.body for reply in replies])
     assert "bob" not in told
     assert SECRET not in told
-    for verb in ("job.show", "job.why", "job.history"):
+    for verb in ("job.show", "job.why", "job.when", "job.history"):
         refused = await stage.do(verb, {"id": 2})
         assert (refused.status, refused.body["code"]) == (403, "not_owner")
         assert "bob" not in json.dumps(refused.body)

@@ -156,7 +156,7 @@ REQUESTS = {
     "job.update": lambda site, of: {"id": site.jobs[of, "waits"], "comment": "x", "dry_run": True},
     "job.update fixed_priority": lambda site, of: {"id": site.jobs[of, "waits"], "fixed_priority": 7, "dry_run": True},
     **dict.fromkeys(
-        ("job.show", "job.show env", "job.script", "job.log", "job.attach", "job.why", "job.history"),
+        ("job.show", "job.show env", "job.script", "job.log", "job.attach", "job.why", "job.when", "job.history"),
         lambda site, of: {"id": site.jobs[of, "waits"]},
     ),
     **dict.fromkeys(

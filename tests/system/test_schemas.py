@@ -107,6 +107,8 @@ async def _jobs(checked: Checked, never: int, fails: int) -> None:
     await checked.ask("job.attach", {"id": never}, refused="not_started")
     await checked.until("job.why", {"id": never}, lambda why: why["above"] or why["below"])
     await checked.ask("job.why", {"id": 2})
+    await checked.until("job.when", {"id": never}, lambda when: when["made_at"])
+    await checked.ask("job.when", {"id": 2})
     assert (await checked.ask("job.history", {"id": 2, "limit": 1}))["next"]
     assert (await checked.ask("job.events", {"after": 0, "limit": 5}))["more"]
     for verb in ("job.list", "job.acct", "priority.list"):

@@ -33,10 +33,10 @@ LOOKING = {
     "config": [["history", "--admin"], ["history", "--admin", "--json"], ["history", "--admin", "--diff", "2"]],
     "reload": [["--dry-run", "--admin"], ["--dry-run", "--admin", "--json"]],
 }  # fmt: skip
-ONLY_OVER_THE_BUS = {"deadletter", "diag", "health", "streams", "watch"}
+ONLY_OVER_THE_BUS = {"deadletter", "diag", "health", "streams", "watch", "when"}
 """They show what services, the intake and streams have; there is nothing of it in the file to compare with."""
 ACTING = {"submit", "cancel", "hold", "release", "update", "retry", "node"}
-SERVICES = {"intake", "prioritizer", "scheduler", "agent", "gateway", "notifier"}
+SERVICES = {"intake", "prioritizer", "scheduler", "forecaster", "agent", "gateway", "notifier"}
 NEITHER = {"up", "demo", "evaluate", "simulate", "import", "auth", "login", "db", "completion"} | SERVICES
 
 

@@ -12,7 +12,7 @@ from rankd.bus.connection import Bus
 from rankd.bus.health import Probe, own_health
 from rankd.core.errors import Unavailable
 from rankd.wire.codec import encode
-from rankd.wire.diag import NotifierDiag, PrioritizerDiag, SchedulerDiag
+from rankd.wire.diag import ForecasterDiag, NotifierDiag, PrioritizerDiag, SchedulerDiag
 from rankd.wire.subject import diag_subject
 
 T = TypeVar("T")
@@ -21,7 +21,7 @@ TIMEOUT_S = 2.0
 RESET = b"reset"
 
 
-Shown = TypeVar("Shown", SchedulerDiag, PrioritizerDiag, NotifierDiag)
+Shown = TypeVar("Shown", SchedulerDiag, PrioritizerDiag, NotifierDiag, ForecasterDiag)
 
 
 async def answer_diag(

@@ -18,6 +18,7 @@ from rankd.client.target import Options, Target
 from rankd.client.waiting import begin, more
 from rankd.core.errors import RankdError
 from rankd.wire.event import UserTransition
+from rankd.wire.forecast_record import JobWhen
 from rankd.wire.job_record import AccountingRow, JobRecord, JobRow, PastEvent
 from rankd.wire.job_selection import JobName, SelectionReply
 from rankd.wire.rank_record import PriorityRow, Why
@@ -165,6 +166,10 @@ class Client:
     async def why(self, job: JobName) -> Why:
         """Why a job has its rank, and why it waits."""
         return await self.run(operation.why(job, self._effort))
+
+    async def when(self, job: JobName) -> JobWhen:
+        """When a pending job will start: a range, and why an end of it is not known."""
+        return await self.run(operation.when(job, self._effort))
 
     async def script(self, job: JobName) -> str:
         """The script of an own job, as it was submitted."""

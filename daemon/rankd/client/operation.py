@@ -18,6 +18,7 @@ from rankd.client.waiting import Wanted, wait_for
 from rankd.core.errors import Refused
 from rankd.core.model.job import FINAL_STATES, State
 from rankd.wire.codec import encode
+from rankd.wire.forecast_record import JobWhen
 from rankd.wire.job_record import (
     AccountingPage,
     AccountingRow,
@@ -115,6 +116,11 @@ def show(job: JobName, effort: Effort) -> Plan[JobRecord]:
 def why(job: JobName, effort: Effort) -> Plan[Why]:
     """Why a job has its rank, and why it waits."""
     return look("job.why", JobShow(id=job), Why, effort)
+
+
+def when(job: JobName, effort: Effort) -> Plan[JobWhen]:
+    """When a pending job will start."""
+    return look("job.when", JobShow(id=job), JobWhen, effort)
 
 
 def script(job: JobName, effort: Effort) -> Plan[str]:

@@ -143,6 +143,17 @@ class LeafOrders:
             np.insert(base.priorities[kept], at, self._entries.priorities[inserted]),
         )
 
+    def places(self, queue: int) -> IntArray:
+        """For each job of :meth:`leaf`, a number that grows with its rank among all leaves, int64 (n_jobs,)."""
+        base = self._leaves.get(queue, _NO_LEAF)
+        if queue not in self._of_leaf:
+            return base.ranks
+        own = self._of_leaf[queue]
+        positions = self._entries.positions[own]
+        kept = base.ranks[~np.isin(base.ranks, -positions[positions < 0], assume_unique=True)]
+        inserted = positions[positions > 0]
+        return np.insert(kept, np.searchsorted(kept, inserted), inserted)
+
     def ranks(self, jobs: Mapping[int, int]) -> dict[int, int]:
         """The ranks of ranked jobs; ``jobs`` has the leaf of each job."""
         shifts = np.concatenate([[0], np.cumsum(np.sign(self._entries.positions))])

@@ -33,6 +33,21 @@ class _Holding(NamedTuple):
     """The sets of its devices, by row."""
 
 
+class Opened(NamedTuple):
+    """An open allocation, for forecasts. ``rows``: how many rows of its partition's nodes it has.
+
+    ``limit_s`` is infinite without a time limit. ``array``: of a task, its array. ``devices``: sets by row.
+    """
+
+    id: int
+    begun_at: float
+    limit_s: float
+    tenant: Tenant
+    array: int | None
+    rows: int
+    devices: Mapping[int, int]
+
+
 class Occupancy:
     """Open allocations. ``default_limit_s`` is the time limit of jobs without one."""
 
@@ -137,6 +152,14 @@ class Occupancy:
             np.repeat(np.array(ends_at, dtype=np.float64), [len(holding.rows) for _, holding in own]),
             _all_sets(holding.devices for _, holding in own),
         )
+
+    def opened(self, partition: str) -> list[Opened]:
+        """The open allocations of a partition, in the order of the rows of :meth:`held`."""
+        return [
+            Opened(id_, self._begun[id_], own.limit_s, own.tenant, own.array, len(own.rows), own.devices)
+            for id_, own in self._open.items()
+            if own.partition == partition
+        ]
 
     def tenants(self) -> list[Tenant]:
         """The running jobs, for quotas."""

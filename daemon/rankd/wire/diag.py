@@ -135,6 +135,38 @@ class NotifierDiag(msgspec.Struct, frozen=True, kw_only=True):
     unreadable: dict[str, int] = {}
 
 
+class ForecasterDiag(msgspec.Struct, frozen=True, kw_only=True):
+    """The forecaster: how many forecasts it has made, and what the last one was about.
+
+    ``jobs``: those with a range, or with a reason for having none. ``beyond``: pending jobs beyond the horizon.
+    ``durations``: of forecasts as a whole, with the rests in them, and of their processor time.
+    """
+
+    health: Health | None = None
+    pid: int
+    started_at: float
+    forecasts: int
+    last_made_at: float | None
+    jobs: int
+    beyond: int
+    durations: dict[str, Spread]
+    configuration: ConfigurationDiag = ConfigurationDiag()
+    unreadable: dict[str, int] = {}
+
+
+class EstimateDiag(msgspec.Struct, frozen=True, kw_only=True):
+    """How good the last estimates were that somebody was shown, of jobs that have started since.
+
+    ``scored``: their number. ``within``: the part that started within the range. ``near``: the part that started at
+    most 10 minutes from its middle. ``error_s``: the median distance from the middle. None: there is none yet.
+    """
+
+    scored: int = 0
+    within: float | None = None
+    near: float | None = None
+    error_s: float | None = None
+
+
 class RelayDiag(msgspec.Struct, frozen=True, kw_only=True):
     """What the relay still has to publish: the number of events, and how long the oldest has waited."""
 
@@ -199,6 +231,7 @@ class Diag(msgspec.Struct, frozen=True, kw_only=True):
     ``streams``: as of the last look, a few seconds ago.
     ``devices``: those that have failed, in words; new jobs don't get them until an administrator resumes them.
     ``roles``: who holds each role, as of the records.
+    ``forecaster``: None where none answers. ``estimates``: how good its ranges were.
     ``notifier``: None where none runs, since the site allows no notifications. ``notifications``: what waits for it.
     """
 
@@ -216,3 +249,5 @@ class Diag(msgspec.Struct, frozen=True, kw_only=True):
     streams: list[StreamDiag] = []
     devices: list[str] = []
     roles: list[RoleDiag] = []
+    forecaster: ForecasterDiag | None = None
+    estimates: EstimateDiag = EstimateDiag()

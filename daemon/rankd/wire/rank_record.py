@@ -105,10 +105,36 @@ class Neighbour(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     meets: Meeting | UnsetType | None = UNSET
 
 
+class DelayPart(msgspec.Struct, frozen=True, kw_only=True):
+    """What delayed a job: ``later jobs``, ``longer runs``, ``lost nodes``, or another ``order``.
+
+    ``count``: how many jobs or nodes; ``named``: those that held most. ``part``: of the delay, 0 to 1; ``part_s``: the
+    same in seconds.
+    """
+
+    kind: str
+    count: int
+    named: list[str]
+    part: float
+    part_s: float
+
+
+class LateStart(msgspec.Struct, frozen=True, kw_only=True):
+    """A job started ``delay_s`` after ``late``, the latest start that somebody was shown; times in UTC seconds."""
+
+    made_at: float
+    early: float
+    late: float
+    started_at: float
+    delay_s: float
+    causes: list[DelayPart]
+
+
 class Why(msgspec.Struct, frozen=True, kw_only=True):
     """Why a job has its rank and why it waits. The fields after ``lacks`` are there if the job is in the ranking.
 
     ``rank`` is one of ``of`` ranked jobs. ``cancelled_by``: who cancelled it. Of a task without a record of its own,
+    ``late``: of a job that started later than a range said that was shown.
     ``id`` and the rank are those of its array. ``lacks``: what each node that is large enough lacks now.
     """
 
@@ -128,6 +154,7 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
     array_job: int | None = None
     array_task: int | None = None
     cancelled_by: str | None = None
+    late: LateStart | None = None
     rank: int | None
     of: int | None
     above: Neighbour | None

@@ -234,6 +234,9 @@ EVENT_CONFIGURATION = f"{PREFIX}.event.configuration"
 WAKE = f"{PREFIX}.internal.committed"
 """Published after a commit that other services may need. It is a hint: the records are authoritative."""
 
+FORECAST_WANTED = f"{PREFIX}.internal.forecast"
+"""Published by the intake if somebody asks for a start that no forecast knows yet. It is a hint."""
+
 STREAM_EVENTS = "RANKD_EVENTS"
 STREAM_SUBMISSIONS = "RANKD_SUBMISSIONS"
 STREAM_DEAD_LETTERS = "RANKD_DEAD_LETTERS"

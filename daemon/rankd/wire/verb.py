@@ -13,6 +13,7 @@ from rankd.wire.delivery import AllocationMessage, ReportMessage, ReportsTaken, 
 from rankd.wire.device import DeviceReport, DeviceSelection
 from rankd.wire.diag import Diag, DiagAsked
 from rankd.wire.event import JobEventList
+from rankd.wire.forecast_record import JobWhen
 from rankd.wire.job_record import AccountingPage, JobHistory, JobPage, JobRecord, JobScript
 from rankd.wire.job_selection import JobCancel, JobRetry, JobSelection, SelectionReply
 from rankd.wire.job_update import JobUpdate
@@ -78,6 +79,7 @@ VERBS: Mapping[str, Form] = {
     "job.attach": _form(JobAttach, SessionOpened),
     "job.log": _form(JobLog, SessionOpened),
     "job.why": _form(JobShow, Why),
+    "job.when": _form(JobShow, JobWhen),
     "job.history": _form(HistoryRequest, JobHistory),
     "job.events": _form(EventsRequest, JobEventList),
     "job.list": _form(JobList, JobPage),

@@ -82,3 +82,17 @@ def test_after_another_base_every_leaf_may_have_changed():
     assert orders.changed_since(version) is None
     assert orders.changed_since(orders.version) == set()
     assert ids(orders) == {4: [7]}
+
+
+def test_places_grow_with_the_rank_among_all_leaves():
+    orders = orders_of_two_leaves()
+    orders.follow(FULL._replace(number=6), delta(c1=entries((2, 11, 98, 3), (3, 12, 97, 2), (-3, 9, 97, 2))))
+    placed = [
+        (place, job)
+        for queue in orders.queues()
+        for job, place in zip(orders.leaf(queue).ids.tolist(), orders.places(queue).tolist(), strict=True)
+    ]
+    ranks = orders.ranks({job: queue for queue in orders.queues() for job in orders.leaf(queue).ids.tolist()})
+    assert sorted(job for _, job in placed) == sorted(ranks)
+    for place, job in placed:
+        assert all(ranks[job] < ranks[other] for later, other in placed if place < later)

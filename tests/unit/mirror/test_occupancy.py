@@ -90,3 +90,12 @@ def test_without_a_default_a_job_without_limit_never_ends():
     occupancy.follow([(1, 10.0)], NODES)
     occupancy.add([allocation(1, "n1")])
     assert occupancy.held("default").ends_at.tolist() == [math.inf]
+
+
+def test_open_allocations_are_in_the_order_of_what_they_hold(occupancy):
+    occupancy.follow([(1, 10.0), (2, 20.0)], NODES)
+    occupancy.add([allocation(1, "n2"), allocation(2, "n1", "n2", limit=5.0)])
+    opened = occupancy.opened("default")
+    assert [(one.id, one.begun_at, one.limit_s, one.rows) for one in opened] == [(1, 10.0, 600.0, 1), (2, 20.0, 5.0, 2)]
+    assert sum(one.rows for one in opened) == len(occupancy.held("default").rows)
+    assert occupancy.opened("other") == []

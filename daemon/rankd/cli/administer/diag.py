@@ -69,6 +69,8 @@ def _status(found: Diag) -> int:
     if found.scheduler is None or found.prioritizer is None:
         return 3
     asked = [found.health, found.scheduler.health, found.prioritizer.health]
+    if found.forecaster is not None:
+        asked.append(found.forecaster.health)
     if found.notifier is not None:
         asked.append(found.notifier.health)
     is_well = all(health is not None and health.ready for health in asked)
@@ -82,6 +84,7 @@ def _print(found: Diag) -> None:
     for title, service in (
         ("Scheduler", found.scheduler),
         ("Prioritizer", found.prioritizer),
+        ("Forecaster", found.forecaster),
         ("Notifier", found.notifier),
     ):
         if service is not None and service.durations:
@@ -103,6 +106,7 @@ def lines(found: Diag) -> Iterator[str]:
         ),
         ("Scheduler", None if found.scheduler is None else _scheduler(found.scheduler)),
         ("Prioritizer", None if found.prioritizer is None else _prioritizer(found.prioritizer)),
+        ("Forecaster", list(_forecaster(found))),
         ("Notifier", _notifier(found)),
         ("Roles", ((role.name, _role(role)) for role in found.roles)),
         ("Relay", _relay(found.relay)),
@@ -158,6 +162,22 @@ def _prioritizer(of: PrioritizerDiag) -> Iterator[Line]:
     for factor, plugin in sorted(of.plugins.items()):
         yield f"worker {factor}", _plugin(plugin)
     yield from _unreadable(of.unreadable)
+
+
+def _forecaster(found: Diag) -> Iterator[Line]:
+    """Its lines, and how good its ranges were. None of them if none answers and nothing was foreseen."""
+    of, record = found.forecaster, found.estimates
+    if of is not None:
+        yield from _health(of.health)
+        yield "since", f"{_when(of.started_at)} (pid {of.pid})"
+        yield from _configuration(of.configuration, "not taken")
+        yield "forecasts", f"{of.forecasts}, the last of {_when(of.last_made_at)}"
+        yield "jobs", f"{of.jobs}, and {of.beyond} beyond the horizon"
+        yield from _unreadable(of.unreadable)
+    if record.scored and record.within is not None and record.near is not None:
+        within, near = (f"{part * 100:.0f} %" for part in (record.within, record.near))
+        yield "record", f"of the last {record.scored} jobs {within} started within the range,"
+        yield "", f"{near} within 10 minutes of its middle"
 
 
 def _notifier(found: Diag) -> list[Line] | None:

@@ -47,6 +47,10 @@ def deliver(jobs: list[Job], arguments: argparse.Namespace) -> int:
             report(outcome, arguments)
             if not (arguments.json or arguments.parsable or arguments.file):
                 say_output(jobs[0], list(outcome.ids.values()), is_array=outcome.tasks is not None)
+        if arguments.forecast and outcome.ids:
+            from rankd.cli.jobs.forecast import print_forecasts
+
+            print_forecasts(channel, list(outcome.ids.values()), as_json=arguments.json)
         status = 1 if outcome.rejected else 0
         if arguments.wait and outcome.ids:
             return max(status, wait(channel, list(outcome.ids.values()), arguments.retry_for))

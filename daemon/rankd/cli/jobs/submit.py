@@ -36,6 +36,11 @@ def add_parser(subparsers: Subparsers) -> None:
         " the script.",
     )
     add_job_options(parser)
+    parser.add_argument(
+        "--forecast",
+        action="store_true",
+        help="also print the rank, when the job will start, and what limits it; waits up to 15 s for a forecast",
+    )
     add_place(parser)
     add_asker(parser, "--user", "--as")
     parser.add_argument(

@@ -45,6 +45,13 @@ _STATES = {
     "cancelled": "was cancelled",
     "node_lost": "was lost with its node",
 }
+_CAUSES = {
+    "later jobs": "{} jobs that were submitted later ran before it or beside it",
+    "longer runs": "{} jobs ran longer than their time limits",
+    "lost nodes": "{} nodes were lost or drained",
+    "order": "other jobs went first, since priorities changed",
+}
+"""What delayed a job, with the number of jobs or nodes."""
 _REASONS = {
     "held": "it is held",
     "dependency": "it waits for other jobs",
@@ -177,7 +184,7 @@ def explained(answer: dict[str, Any]) -> list[str]:
     """The answer in words."""
     name = f"Job {_job(answer)} of {answer['user']} in {answer['queue']}"
     if answer["state"] != "pending":
-        return [f"{name} {_state(answer)}. Only waiting jobs have a place in the queue."]
+        return [f"{name} {_state(answer)}. Only waiting jobs have a place in the queue.", *_late(answer)]
     if answer.get("generation") is not None and not answer["rank"]:
         first = f"{name} has no rank: only jobs that may start now are ranked."
         priority = f"Its priority is {answer['priority']} (generation {answer['generation']})."
@@ -216,6 +223,21 @@ def _state(answer: dict[str, Any]) -> str:
     status = f" with exit status {answer['exit_status']}" if answer.get("exit_status") else ""
     message = f": {answer['message']}" if answer.get("message") else ""
     return f"{shown}{where}{status}{message}{_by(answer)}"
+
+
+def _late(answer: dict[str, Any]) -> list[str]:
+    """By how much the job started later than a range said, and what held the room meanwhile."""
+    late = answer.get("late")
+    if not late:
+        return []
+    between = f"between {shown_time(late['early'])} and {shown_time(late['late'])}"
+    said = f"the forecast of {shown_time(late['made_at'])} said {between}"
+    lines = [f"It started {shown_duration(late['delay_s'])} later than it was foreseen: {said}."]
+    for cause in late["causes"]:
+        named = f" ({', '.join(cause['named'])}{', …' if cause['count'] > len(cause['named']) else ''})"
+        what = _CAUSES[cause["kind"]].format(cause["count"]) + (named if cause["named"] else "")
+        lines.append(f"  {cause['part'] * 100:.0f} % ({shown_duration(cause['part_s'])}): {what}")
+    return lines
 
 
 def _by(answer: dict[str, Any]) -> str:

@@ -29,7 +29,10 @@ MODULES = (
     "rankd.cli.services.service_command",
     "rankd.cli.services.agent_command",
     "rankd.services.runtime.watchdog",
-    *(f"rankd.services.{name}.service" for name in ("intake", "prioritizer", "scheduler", "gateway", "agent")),
+    *(
+        f"rankd.services.{name}.service"
+        for name in ("intake", "prioritizer", "scheduler", "forecaster", "gateway", "agent")
+    ),
 )
 """What services import when they start. The notifier, which few sites have, imports its own."""
 

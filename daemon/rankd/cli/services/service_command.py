@@ -1,4 +1,4 @@
-"""``rankd intake``, ``prioritizer``, ``scheduler``, ``gateway``, ``notifier``: one service each."""
+"""``rankd intake``, ``prioritizer``, ``scheduler``, ``gateway``, ``notifier``, ``forecaster``: one service each."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ def add_parser(subparsers: Subparsers) -> None:
     _add_prioritizer(subparsers)
     scheduler = add_service(subparsers, "scheduler", run_scheduler, "Start jobs in the order of the ranking.")
     add_store(scheduler)
+    forecaster = add_service(subparsers, "forecaster", run_forecaster, "Say when pending jobs will start.")
+    add_store(forecaster)
     _add_gateway(subparsers)
     _add_notifier(subparsers)
 
@@ -142,6 +144,21 @@ def run_scheduler(arguments: argparse.Namespace) -> int:
         stream_bytes=arguments.stream_bytes,
     )
     return serve_as(arguments, "scheduler", lambda stop: run(options, stop))
+
+
+def run_forecaster(arguments: argparse.Namespace) -> int:
+    """Forecast until stopped."""
+    need(arguments, "nats", "db")
+    from rankd.services.forecaster.service import ForecasterOptions, run
+
+    options = ForecasterOptions(
+        nats=arguments.nats,
+        creds=arguments.creds,
+        tls=tls_files(arguments),
+        db=arguments.db,
+        config=config_directory(arguments),
+    )
+    return serve_as(arguments, "forecaster", lambda stop: run(options, stop))
 
 
 def run_gateway(arguments: argparse.Namespace) -> int:

@@ -29,6 +29,11 @@ def add_parser(subparsers: Subparsers) -> None:
     add_source(parser)
     add_asker(parser)
     parser.add_argument("--json", action="store_true", help="print JSON on one line")
+    parser.add_argument(
+        "--anonymise",
+        action="store_true",
+        help="with pseudonyms in place of all names, for a report of a bug; decisions on it are the same",
+    )
 
 
 def add_source(parser: argparse.ArgumentParser, *, config: str = "--config") -> None:
@@ -53,12 +58,14 @@ def run(arguments: argparse.Namespace) -> int:
     if (place := over_bus(arguments)) is not None:
         from rankd.wire.report import ReportRequest
 
-        print_answer(
-            msgspec.Raw(fetch_report(place, arguments, ReportRequest(kind="dump")).strip()), compact=arguments.json
-        )
-        return 0
-    found, _ = live_state(arguments)
-    print_answer(found.document, compact=arguments.json)
+        document: object = msgspec.Raw(fetch_report(place, arguments, ReportRequest(kind="dump")).strip())
+    else:
+        document = live_state(arguments)[0].document
+    if arguments.anonymise:
+        from rankd.core.evaluate.anonymise import anonymised
+
+        document = anonymised(msgspec.json.decode(msgspec.json.encode(document)))
+    print_answer(document, compact=arguments.json)
     return 0
 
 

@@ -56,6 +56,7 @@ RULES: Mapping[str, Rule] = {
     "job.log": Rule(Circle.OWNER),
     "job.attach": Rule(Circle.OWNER),
     "job.why": Rule(Circle.VIEWERS),
+    "job.when": Rule(Circle.VIEWERS),
     "job.history": Rule(Circle.VIEWERS),
     "job.list": Rule(Circle.VIEWERS),
     "job.acct": Rule(Circle.VIEWERS),

@@ -111,6 +111,15 @@ def seen_lacks(answer: Row, asker: Submitter) -> Row:
     return answer | {"lacks": [lack | {"taken": []} for lack in answer.get("lacks") or []]}
 
 
+def seen_late(answer: Row, asker: Submitter) -> Row:
+    """Why a job started late, without the ids of others' jobs where this asker does not see that they are there."""
+    late = answer.get("late")
+    if late is None or sees_all(asker) or asker.sees == "counts":
+        return answer
+    causes = [cause if cause["kind"] == "lost nodes" else cause | {"named": []} for cause in late["causes"]]
+    return answer | {"late": late | {"causes": causes}}
+
+
 def public_actor(actor: str, jobs: Privacy) -> str | None:
     """The user in an event that every user may hear; None where ``[privacy] jobs`` hides users from each other."""
     return actor if jobs == "all" else None

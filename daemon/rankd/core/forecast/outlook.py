@@ -53,6 +53,11 @@ class Forecast:
         self._late = ForecastRun(live, "late")
         self._cut: dict[Pace, bool] = {"early": False, "late": False}
         self._last_s = live.now
+        self._is_cut = False
+
+    def cut(self) -> None:
+        """End the present run after its next step: it takes too long. Jobs without a start are beyond the horizon."""
+        self._is_cut = True
 
     def steps(self) -> Iterator[None]:
         """Run both; each step is one instant of one of them."""
@@ -64,8 +69,8 @@ class Forecast:
                     self._last_s = now
                 if run.is_over:
                     break
-                if number >= self._most:
-                    self._cut[pace] = True
+                if number >= self._most or self._is_cut:
+                    self._cut[pace], self._is_cut = True, False
                     break
 
     def ranges(self) -> list[StartRange]:

@@ -265,6 +265,20 @@ class NatsSettings(_Setting, frozen=True, kw_only=True):
     says that it differs, and `rankd streams rebuild` makes it anew."""
 
 
+class ForecastSettings(_Setting, frozen=True, kw_only=True):
+    """Forecasts: when pending jobs will start (`rankd when`)."""
+
+    enabled: bool = True
+    """Whether the forecaster makes forecasts. `false`: `rankd when` says that there are none."""
+    horizon_jobs: Annotated[int, Meta(ge=1, le=1_000_000)] = 10_000
+    """How many pending jobs have a range, the first in the ranking. Others are `beyond the horizon`. The cost of a
+    forecast grows with it."""
+    every_s: Annotated[float, Meta(ge=1, le=3600)] = 30.0
+    """Seconds between two forecasts."""
+    most_cpu: Annotated[float, Meta(ge=0.01, le=1)] = 0.25
+    """The part of a processor core that the forecaster may use. If forecasts need more, they come less often."""
+
+
 class RetentionSettings(_Setting, frozen=True, kw_only=True):
     """How long ended jobs, events, and output files on nodes are kept."""
 
@@ -371,6 +385,7 @@ class Settings(_Setting, frozen=True, kw_only=True):
     nodes: KnownNodeSettings = KnownNodeSettings()
     devices: DeviceSettings = DeviceSettings()
     retention: RetentionSettings = RetentionSettings()
+    forecast: ForecastSettings = ForecastSettings()
     nats: NatsSettings = NatsSettings()
     notifications: NotificationSettings = NotificationSettings()
     default_qos: str = "normal"

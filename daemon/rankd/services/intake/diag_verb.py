@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
+import msgspec
+
 from rankd.bus.connection import Bus
 from rankd.bus.diag_request import ask_diag
 from rankd.bus.endpoint import Reply, Verb
@@ -17,11 +19,14 @@ from rankd.store.look.failed_device import failed_devices
 from rankd.store.look.notification_backlog import notification_backlog
 from rankd.store.look.relay_backlog import relay_backlog
 from rankd.store.look.service_list import role_holders
+from rankd.store.look.start_range import forecast_record
 from rankd.wire.codec import decode_strict
 from rankd.wire.diag import (
     ConfigurationDiag,
     Diag,
     DiagAsked,
+    EstimateDiag,
+    ForecasterDiag,
     NotifierDiag,
     PrioritizerDiag,
     RoleDiag,
@@ -51,14 +56,15 @@ def diag_verb(
         reset = decode_strict(payload, DiagAsked).reset
         if reset:
             check(asker, "diag.show reset")
-        own, scheduler, prioritizer, notifier = await asyncio.gather(
+        own, scheduler, prioritizer, notifier, forecaster = await asyncio.gather(
             health(),
             ask_diag(bus, "scheduler", SchedulerDiag, reset=reset),
             ask_diag(bus, "prioritizer", PrioritizerDiag, reset=reset),
             ask_diag(bus, NOTIFIER, NotifierDiag, reset=reset),
+            ask_diag(bus, "forecaster", ForecasterDiag, reset=reset),
         )
         now = clock()
-        relay, adapters, waiting, broken, roles = await turns.look(
+        relay, adapters, waiting, broken, roles, record = await turns.look(
             asker.user,
             lambda c: (
                 relay_backlog(c, now),
@@ -66,6 +72,7 @@ def diag_verb(
                 notification_backlog(c, now),
                 failed_devices(c),
                 role_holders(c.connection),
+                forecast_record(c.connection),
             ),
         )
         return Diag(
@@ -83,6 +90,8 @@ def diag_verb(
             streams=streams(),
             devices=broken,
             roles=[RoleDiag(**row) for row in roles],
+            forecaster=forecaster,
+            estimates=msgspec.convert(record, EstimateDiag),
         )
 
     return Verb("diag.show", show)

@@ -14,6 +14,7 @@ from rankd.core.admission.privacy import (
     seen,
     seen_devices,
     seen_lacks,
+    seen_late,
     seen_neighbours,
     seen_shares,
     sees_all,
@@ -23,6 +24,7 @@ from rankd.core.model.array import parse_name
 from rankd.core.model.server_url import is_postgres
 from rankd.services.intake.look_turns import LookTurns
 from rankd.services.intake.rests import Rests
+from rankd.services.intake.shown_estimate import ShownEstimates
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.database import Database
 from rankd.store.engine.postgres_site import site_of_server
@@ -33,6 +35,7 @@ from rankd.store.look.filter_check import check_filter
 from rankd.store.look.job_detail import job_detail, owner_of
 from rankd.store.look.job_script import job_script
 from rankd.store.look.service_list import services as service_list
+from rankd.store.look.start_range import start_range
 from rankd.store.look.why import why
 from rankd.wire.codec import decode_strict
 from rankd.wire.job_selection import JobName
@@ -62,15 +65,18 @@ class LookVerbs:
     ``max_payload`` returns the broker's present limit in bytes.
     """
 
-    def __init__(self, database: Database, rests: Rests, max_payload: Callable[[], int]) -> None:
+    def __init__(
+        self, database: Database, rests: Rests, max_payload: Callable[[], int], estimates: ShownEstimates
+    ) -> None:
         self.lists = LookTurns(database, rests, slots=2, per_user=1, waiting=20)
         self.single = LookTurns(database, rests, slots=2, per_user=1, waiting=1_000)
         self._max_payload = max_payload
+        self._estimates = estimates
         self._path = database.path
         self._is_server = is_postgres(database.url)
 
     def verbs(self) -> list[Verb]:
-        """``job.show|script|why|list|…``; ``list`` of priorities, nodes, services, queues and shares."""
+        """``job.show|script|why|when|list|…``; ``list`` of priorities, nodes, services, queues and shares."""
         tables = [Verb(name, self._table(name, listing)) for name, listing in page.LISTINGS.items()]
 
         async def site(asker: Submitter, payload: bytes) -> Reply:
@@ -92,6 +98,7 @@ class LookVerbs:
             Verb("job.show", self._of_job("job.show", _shown)),
             Verb("job.script", self._of_job("job.script", _script)),
             Verb("job.why", self._of_job("job.why", _why)),
+            Verb("job.when", self._when),
             Verb("job.history", self._history),
             Verb("job.events", self._events),
             Verb("job.list", self._jobs("job.list", JobList, page.job_page)),
@@ -111,6 +118,15 @@ class LookVerbs:
             return await self.single.look(asker.user, checked)
 
         return handle
+
+    async def _when(self, asker: Submitter, payload: bytes) -> Reply:
+        wanted = decode_strict(payload, JobShow)
+
+        def checked(connection: Connection) -> Row:
+            _check_sees(reader := _reader(connection), wanted.id, asker, "job.when")
+            return start_range(reader, wanted.id)
+
+        return self._estimates.note(await self.single.look(asker.user, checked))
 
     def _jobs(self, action: str, kind: type[Jobs], query: Callable[[Reader, Jobs], page.Page]) -> UserHandler:
         async def handle(asker: Submitter, payload: bytes) -> Reply:
@@ -207,7 +223,7 @@ def _script(reader: Reader, job: JobName, asker: Submitter) -> Row:
 
 
 def _why(reader: Reader, job: JobName, asker: Submitter) -> Row:
-    return seen_lacks(seen_neighbours(why(reader, job), asker), asker)
+    return seen_late(seen_lacks(seen_neighbours(why(reader, job), asker), asker), asker)
 
 
 def _reader(connection: Any) -> Reader:  # noqa: ANN401 - SQLAlchemy's types leave the driver's connection open

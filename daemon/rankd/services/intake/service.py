@@ -60,6 +60,7 @@ from rankd.services.intake.retired_stream import recorder, take_over
 from rankd.services.intake.retry_verb import retry_verb
 from rankd.services.intake.runnable_users import RunnableUsers
 from rankd.services.intake.session_verbs import SessionVerbs
+from rankd.services.intake.shown_estimate import ShownEstimates
 from rankd.services.intake.stream_verbs import StreamVerbs
 from rankd.services.intake.submission import Submission, read_again, read_beside_others, with_doubt
 from rankd.services.intake.trial import Trial
@@ -166,6 +167,7 @@ class Intake:
         self.group = GroupCommit(database, ROLE, self._after_commit, self._after_rollback)
         self.streams = StreamWatch(bus)
         self.reports = Reports(database.url)
+        self.estimates = ShownEstimates(database, bus, ROLE, clock)
         self.rests = Rests(clock)
         self.entry = Entry(lambda: self.configuration, self.host_groups, self.rests)
         self.runnable = RunnableUsers(lambda: self.configuration.settings.admission.submitters, self.users)
@@ -179,7 +181,7 @@ class Intake:
         self.devices = DeviceReports(
             lambda: self.configuration.settings.devices, self.group, self.deliveries.foreign, clock
         )
-        self._looks = LookVerbs(database, self.rests, lambda: self.bus.client.max_payload)
+        self._looks = LookVerbs(database, self.rests, lambda: self.bus.client.max_payload, self.estimates)
         self.sessions = SessionVerbs(
             self._looks.single, bus, lambda: self.configuration.settings.node.heartbeat_s, clock
         )
@@ -220,6 +222,7 @@ class Intake:
                     EnqueuedSubmissions(self.bus, ROLE, self.group, self.take, self._clock).run(),
                     self.relay.run(),
                     self.streams.run(),
+                    self.estimates.run(),
                     run_checkpoints(self.database, self.bus.loops),
                     self._sweeps(),
                     self.nodes.run(),

@@ -17,7 +17,7 @@ from rankd.core.placement.problem import PartitionProblem, WaitingJobs, no_appli
 from rankd.core.ranking.order import Applications
 from rankd.mirror.application_table import ApplicationTable
 from rankd.mirror.leaf_orders import LeafOrders
-from rankd.mirror.occupancy import Occupancy
+from rankd.mirror.occupancy import Occupancy, Opened
 from rankd.mirror.pending_table import PendingTable
 from rankd.mirror.staged_order import StagedOrder
 from rankd.mirror.unranked import NO_UNRANKED, Unranked
@@ -292,6 +292,10 @@ class SchedulingSource:
                 )
             )
         return problems
+
+    def opened(self) -> list[list[Opened]]:
+        """The open allocations of each partition, in the order of :meth:`problems`."""
+        return [self._occupancy.opened(partition.name) for partition in self._queues.partitions]
 
     def _array_rooms(self) -> dict[int, int]:
         """How many tasks of each array with a limit may start."""

@@ -16,6 +16,7 @@ from rankd.plugin.interpreter import python_command
 
 SIMULATED = "sim"
 """The name of the agent that has the simulated nodes."""
+FORECASTER = "forecaster"
 AUTH_DIRECTORY = "auth"
 NODE_CREDENTIALS, ADMIN_CREDENTIALS = "node.creds", "admin.creds"
 """Files of the directory ``auth``. Simulated nodes run nothing of users': their agent is one of the services."""
@@ -101,7 +102,7 @@ def service_commands(options: UpOptions, url: str, database: Path | str) -> list
     files = [*database_flag(database), "--config", str(options.config.absolute())]
     place = [*_broker(options, url, SERVICES_CREDENTIALS), *files]
     commands = [("intake", [*rankd, "intake", *place, *_intakes_rights(options)])]
-    commands += [(name, [*rankd, name, *place]) for name in ("prioritizer", "scheduler")]
+    commands += [(name, [*rankd, name, *place]) for name in ("prioritizer", "scheduler", FORECASTER)]
     if options.has_notifications:
         commands.append(("notifier", [*rankd, *_notifier(options, url, database)]))
     if options.has_site:

@@ -38,6 +38,7 @@ from rankd.services.up.broker_storage import BrokerStorage
 from rankd.services.up.child import STOP_PATIENCE_S, Child, Manner
 from rankd.services.up.command import (
     ADMIN_CREDENTIALS,
+    FORECASTER,
     NODE_CREDENTIALS,
     UpOptions,
     auth_directory,
@@ -127,6 +128,7 @@ class _Machine:
         self._url = options.nats or self._embedded_broker()
         commands = service_commands(options, self._url, self._records.database)
         self._services = {name: self._child(name, command) for name, command in commands}
+        self._services[FORECASTER].was_ready = True  # if it fails, nothing else has to end
         self._late: Child | None = None
         """The notifier, as long as the configuration allows no notifications."""
         if not has_notifications and (late := self._services.pop(NOTIFIER, None)) is not None:
@@ -236,7 +238,7 @@ class _Machine:
         await self._stop_rest()
 
     async def _stop_rest(self) -> None:
-        for name in ("gateway", NOTIFIER, "prioritizer", "intake"):
+        for name in ("gateway", NOTIFIER, FORECASTER, "prioritizer", "intake"):
             if name in self._services:
                 await self._services[name].stop()
         if self._broker is not None:
@@ -257,7 +259,7 @@ class _Machine:
             self._node_bus = bus
             if self._options.has_site and self._options.local_agent:
                 self._node_bus = await stack.enter_async_context(self._bus(NODE_CREDENTIALS))
-            for name in list(self._services):
+            for name in [name for name in self._services if name != FORECASTER]:
                 await self._until_ready(bus, name)
             self._ready = True
             self._write_file()

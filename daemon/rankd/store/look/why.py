@@ -23,6 +23,7 @@ from rankd.store.engine.reading import Reader, Row, fetch
 from rankd.store.engine.word import IN_NUMBERS, IN_TEXTS, value_at
 from rankd.store.look.device_list import devices
 from rankd.store.look.job_name import record_of
+from rankd.store.look.late_start import late_start
 from rankd.store.look.node_list import nodes
 from rankd.store.look.priority_list import priorities_of
 from rankd.store.look.rank_look import at_rank
@@ -59,6 +60,7 @@ def why(connection: Reader, name: int | str) -> Row:
         record |= _as_task(connection, record, task, is_cancelled=is_cancelled)
     elif record["state"] == State.CANCELLED and record["message"] is None:
         record["message"] = _unmet(connection, job_id)
+    record["late"] = late_start(connection, job_id)
     answer = record | {"rank": None, "of": None, "above": None, "above_other": None, "below": None, "path": []}
     asked = {name: answer.pop(name) for name in ("resources", "constraints", "exclusive")}
     answer["lacks"] = _lacks(connection, answer["partition"], asked) if answer["reason"] == "resources" else []

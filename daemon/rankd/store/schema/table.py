@@ -17,6 +17,7 @@ from rankd.store.schema.allocation_table import (
 )
 from rankd.store.schema.catalog_table import associations, priority_classes, qos, queue_events, queues
 from rankd.store.schema.device_table import device_notes, device_orders, device_uses
+from rankd.store.schema.forecast_table import forecasts, start_estimates, start_ranges
 from rankd.store.schema.job_table import (
     applications,
     array_requests,
@@ -48,6 +49,7 @@ __all__ = [
     "device_notes",
     "device_orders",
     "device_uses",
+    "forecasts",
     "job_events",
     "job_notifications",
     "job_scripts",
@@ -65,6 +67,8 @@ __all__ = [
     "relay_marks",
     "reservations",
     "roles",
+    "start_estimates",
+    "start_ranges",
     "unreadable_messages",
     "usage_days",
     "user_groups",

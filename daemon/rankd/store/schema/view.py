@@ -18,6 +18,7 @@ import msgspec
 from rankd.core.ranking.factor import Per
 from rankd.store.engine import word
 from rankd.store.engine.word import JOIN_IN_ORDER, TEXTS, VALUES, WITH_EACH, elements, in_cores, number_at, text_at
+from rankd.store.schema.forecast_view import START_ESTIMATE, START_RANGE
 from rankd.store.schema.rank_view import NEWEST_BASE, NEWEST_NUMBER, RANKING, rank_of
 from rankd.store.schema.reason_view import REASON, REASON_FACT, REASON_JOINS
 from rankd.store.schema.whole_view import ON_NODE, whole
@@ -220,6 +221,8 @@ def fixed_views() -> dict[str, str]:
         "configuration": _CONFIGURATION,
         "queue_priority": _QUEUE_PRIORITY,
         "association_share": _ASSOCIATION_SHARE,
+        "start_range": START_RANGE,
+        "start_estimate": START_ESTIMATE,
         "ranking": RANKING,
     }
 

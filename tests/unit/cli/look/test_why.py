@@ -112,3 +112,20 @@ def test_a_reservation_says_when_the_job_starts_at_the_latest():
     *_, reason, start = explained(UNRANKED | waits | {"reserved_nodes": ["n1", "n2"]})
     assert reason == "It does not run because as many tasks of its array run as may run at a time."
     assert start == f"n[1-2] is reserved for it: it starts at {shown_time(1_000.0)} at the latest."
+
+
+def test_a_job_that_started_later_than_foreseen_says_by_how_much_and_why():
+    late = {
+        "made_at": 0.0, "early": 10.0, "late": 20.0, "started_at": 3620.0, "delay_s": 3600.0,
+        "causes": [
+            {"kind": "later jobs", "count": 7, "named": ["19", "21"], "part": 0.75, "part_s": 2700.0},
+            {"kind": "lost nodes", "count": 1, "named": ["n3"], "part": 0.25, "part_s": 900.0},
+        ],
+    }  # fmt: skip
+    job = {"id": 6, "user": "ann", "queue": "root.default", "nodelist": "n1", "exit_status": None, "message": None}
+    _, first, *causes = explained({**job, "state": "running", "late": late})
+    assert first.startswith("It started 1:00:00 later than it was foreseen: the forecast of ")
+    assert causes == [
+        "  75 % (45:00): 7 jobs that were submitted later ran before it or beside it (19, 21, …)",
+        "  25 % (15:00): 1 nodes were lost or drained (n3)",
+    ]

@@ -9,6 +9,7 @@ from rankd.core.admission.privacy import (
     public_actor,
     seen,
     seen_lacks,
+    seen_late,
     seen_neighbours,
     seen_shares,
     sees_all,
@@ -80,3 +81,14 @@ def test_who_takes_a_device_is_hidden_like_a_job(asker, shown):
     lack = {"node": "n1", "amounts": {"gpu": 1}, "occupied": False, "taken": ["gpu 0 is taken by bob"]}
     assert seen_lacks({"lacks": [lack]}, asker) == {"lacks": [lack | {"taken": shown}]}
     assert seen_lacks({"lacks": None}, asker)["lacks"] in (None, [])
+
+
+def test_a_late_start_hides_the_ids_of_others_jobs_where_they_are_not_seen():
+    causes = [{"kind": "later jobs", "named": ["9"]}, {"kind": "lost nodes", "named": ["n3"]}]
+    answer = {"id": 7, "late": {"delay_s": 60.0, "causes": causes}}
+    hidden = seen_late(answer, OWN)["late"]
+    assert [cause["named"] for cause in hidden["causes"]] == [[], ["n3"]]
+    assert hidden["delay_s"] == 60.0
+    for asker in (ALL, COUNTS, ROOT):
+        assert seen_late(answer, asker) == answer
+    assert seen_late({"late": None}, OWN) == {"late": None}
