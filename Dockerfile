@@ -1,9 +1,9 @@
 # One image for the head and for agents; docker-compose.yml says which one a container is.
 FROM python:3.11-slim-bookworm AS build
 WORKDIR /src
-COPY requirements.lock requirements-dev.lock ./
+COPY requirements-postgresql.lock requirements-dev.lock ./
 RUN python3 -m venv /build && /build/bin/pip install --quiet --require-hashes -r requirements-dev.lock
-RUN python3 -m venv /opt/rankd && /opt/rankd/bin/pip install --quiet --require-hashes -r requirements.lock
+RUN python3 -m venv /opt/rankd && /opt/rankd/bin/pip install --quiet --require-hashes -r requirements-postgresql.lock
 COPY pyproject.toml README.md CHANGELOG.md LICENSE ./
 COPY config config
 COPY daemon daemon
@@ -15,9 +15,11 @@ RUN /build/bin/python -m hatchling build -t wheel -d /wheel \
 FROM python:3.11-slim-bookworm
 COPY --from=build /opt/rankd /opt/rankd
 # The head runs as rankd. Jobs of an agent run as job, unless their user exists here.
-RUN useradd --system --create-home --home-dir /var/lib/rankd rankd \
+RUN groupadd --system --gid 999 rankd \
+    && useradd --system --uid 999 --gid rankd --create-home --home-dir /var/lib/rankd rankd \
     && useradd --create-home job \
     && install -d -m 700 -o rankd -g rankd /var/lib/rankd /var/lib/rankd-creds \
+       /var/lib/rankd-brokers /var/lib/rankd-brokers/b1 /var/lib/rankd-brokers/b2 /var/lib/rankd-brokers/b3 \
     && install -d -m 711 /var/lib/rankd-agent
 ENV PATH=/opt/rankd/bin:$PATH \
     PYTHONUNBUFFERED=1 \

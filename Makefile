@@ -108,6 +108,7 @@ COMPILE = uv pip compile --quiet --universal --generate-hashes --no-emit-index-u
 
 lock: ## resolve the dependencies again (needs uv)
 	@$(COMPILE) pyproject.toml --output-file requirements.lock
+	@$(COMPILE) pyproject.toml --extra postgresql --constraint requirements.lock --output-file requirements-postgresql.lock
 	@$(COMPILE) pyproject.toml --group dev --output-file requirements-dev.lock
 	@$(COMPILE) --group audit --output-file requirements-audit.lock
 

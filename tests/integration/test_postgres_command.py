@@ -31,6 +31,13 @@ def test_a_schema_is_made_once_and_its_state_is_shown(url, capsys):
     assert "fsync is off" in shown
 
 
+def test_a_database_without_unicode_is_refused(capsys):
+    server().do("CREATE DATABASE ascii TEMPLATE template0 ENCODING 'SQL_ASCII'")
+    assert main(["db", "upgrade", "--db", server().url("ascii")]) != 0
+    assert "the database has the encoding SQL_ASCII, and texts need UTF8" in capsys.readouterr().err
+    server().drop("ascii")
+
+
 def test_a_query_is_limited_and_cannot_write(url, capsys):
     main(["db", "upgrade", "--db", url])
     capsys.readouterr()

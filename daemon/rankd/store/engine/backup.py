@@ -80,19 +80,19 @@ def dump_command(url: str, out: Path) -> Command:
     if found is None:
         message = "pg_dump is not installed: install Debian's postgresql-client of the server's version or newer"
         raise Unavailable("no_pg_dump", f"{message}, or run pg_dump -Fc on the server")
-    parted = without_password(url)
+    parted = parted_password(url)
     return Command(
         [str(found / "pg_dump"), "--format=custom", "--no-owner", f"--file={out}", f"--dbname={parted[0]}"],
         dict(parted[1]),
     )
 
 
-def without_password(url: str) -> tuple[str, Mapping[str, str]]:
+def parted_password(url: str) -> tuple[str, Mapping[str, str]]:
     """The URL without its password, and the variable in which programs of PostgreSQL find it.
 
-    >>> without_password("postgresql://ann:s%40fe@db.example.org/rankd?sslmode=require")
+    >>> parted_password("postgresql://ann:s%40fe@db.example.org/rankd?sslmode=require")
     ('postgresql://ann@db.example.org/rankd?sslmode=require', {'PGPASSWORD': 's@fe'})
-    >>> without_password("postgresql://ann@/rankd?host=/run/pg")
+    >>> parted_password("postgresql://ann@/rankd?host=/run/pg")
     ('postgresql://ann@/rankd?host=/run/pg', {})
     """
     parts = urlsplit(url)

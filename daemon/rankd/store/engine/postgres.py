@@ -23,6 +23,7 @@ import psycopg
 from sqlalchemy import Connection, Engine
 
 from rankd.core.errors import RoleLost, Unavailable
+from rankd.core.model.server_url import without_password
 from rankd.store.engine.close_watch import GRACE_S, Sockets
 from rankd.store.engine.database import Database
 from rankd.store.engine.postgres_connection import (
@@ -33,7 +34,6 @@ from rankd.store.engine.postgres_connection import (
     engine_of,
     storage_failures,
     unknown_outcome,
-    without_password,
 )
 from rankd.store.engine.role_lease import RoleLease, boot_clock
 

@@ -17,10 +17,10 @@ from psycopg.adapt import AdaptersMap, Dumper, Loader
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.types.string import StrDumperUnknown
 from sqlalchemy import Engine, create_engine, event
-from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError
 
 from rankd.core.errors import Unavailable, UnknownOutcome
+from rankd.core.model.server_url import without_password
 from rankd.store.engine.close_watch import Sockets
 from rankd.store.engine.postgres_dialect import DRIVER
 from rankd.store.engine.postgres_text import for_postgres
@@ -117,7 +117,7 @@ def connect(url: str, *, connect_timeout_s: int = CONNECT_TIMEOUT_S) -> psycopg.
         prepare_threshold=None,
         context=_ADAPTERS,
         cursor_factory=Cursor,
-        **{"application_name": "rankd", "connect_timeout": connect_timeout_s, **LOST_AFTER, **given},
+        **{"client_encoding": "utf-8", "application_name": "rankd", "connect_timeout": connect_timeout_s, **LOST_AFTER, **given},
     )
 
 
@@ -147,7 +147,7 @@ def engine_of(url: str, size: int, begin: str, sockets: Sockets | None = None) -
     """
     noted = (lambda made: made) if sockets is None else sockets.note
     engine = create_engine(
-        make_url(url).set(drivername=DRIVER),
+        f"{DRIVER}://",
         creator=lambda: noted(connect(url)),
         pool_size=size,
         max_overflow=0,
@@ -156,11 +156,6 @@ def engine_of(url: str, size: int, begin: str, sockets: Sockets | None = None) -
     )
     event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(begin))
     return engine
-
-
-def without_password(url: str) -> str:
-    """The URL as it may be shown."""
-    return make_url(url).render_as_string(hide_password=True)
 
 
 def is_lock_conflict(error: BaseException) -> bool:

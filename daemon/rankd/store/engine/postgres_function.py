@@ -15,6 +15,8 @@ from hashlib import sha256
 
 from sqlalchemy import Connection, MetaData, Table
 
+from rankd.core.errors import Unavailable
+
 _FUNCTIONS = (
     r"""rankd_no_nul(document text) RETURNS text AS $$
 SELECT CASE WHEN strpos(document, '\u0000') = 0 THEN document
@@ -74,7 +76,14 @@ END $$"""
 
 
 def before_tables(connection: Connection) -> None:
-    """Make what the declared tables need."""
+    """Make what the declared tables need.
+
+    Raises:
+        Unavailable: ``wrong_encoding``: the database stores no Unicode.
+    """
+    if (encoding := connection.exec_driver_sql("SHOW server_encoding").scalar_one()) != "UTF8":
+        message = f"the database has the encoding {encoding}, and texts need UTF8: make another one, by"
+        raise Unavailable("wrong_encoding", f"{message} CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0")
     connection.exec_driver_sql(_LAST_IDS)
     connection.exec_driver_sql(_NEXT_ID)
     connection.exec_driver_sql(_KEEP_LAST_ID)

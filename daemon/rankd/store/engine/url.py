@@ -10,7 +10,7 @@ from pathlib import Path
 from sqlalchemy.engine import make_url
 
 from rankd.core.errors import Unavailable
-from rankd.core.model.server_url import is_postgres
+from rankd.core.model.server_url import is_postgres, without_password
 from rankd.store.engine.database import Database
 from rankd.store.engine.sqlite import SqliteDatabase
 
@@ -63,4 +63,4 @@ def sqlite_path(url: str) -> Path:
 
 def shown(database: Path | str) -> str:
     """What ``--db`` names, without a password."""
-    return make_url(str(database)).render_as_string(hide_password=True) if is_postgres(database) else str(database)
+    return without_password(str(database)) if is_postgres(database) else str(database)
