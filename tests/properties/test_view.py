@@ -1,20 +1,25 @@
 """The view equals the ranking: what SQL shows of a generation are the numbers that the pass used, bit for bit.
 
-Everything is real: a SQLite file, its migration, the catalog, submissions, the prioritizer's own pass and its
-staged commit. Only the broker is missing, which a pass does without.
+Everything is real: an SQLite file or a PostgreSQL server, its migration, the catalog, submissions, the prioritizer's
+own pass and its staged commit. Only the broker is missing, which a pass does without.
 """
 
 import asyncio
 import json
 import math
+import os
 import random
 import tempfile
+from collections import Counter
 from contextlib import closing
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
 from builder import NOW, accepted, configuration, leaf, new_database, parent
+from contract.engine import ENGINES, Sqlite
+from contract.world import migrate
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -42,7 +47,8 @@ from rankd.services.scheduler.outbox import BusOutbox
 from rankd.services.scheduler.scheduler import Scheduler
 from rankd.services.scheduler.scheduling_source import SchedulingSource
 from rankd.store.engine.driver import sqlite3
-from rankd.store.engine.url import open_database
+from rankd.store.engine.last_id import set_last_id
+from rankd.store.engine.reading import open_for_reading
 from rankd.store.feed.order import newest_generation, read_delta, read_leaves
 from rankd.store.record.allocation import NewAllocation, commit_allocations
 from rankd.store.record.catalog import sync_catalog
@@ -245,7 +251,7 @@ class Cluster:
 
     @staticmethod
     def _prepare(connection, nodes, first_id):
-        connection.exec_driver_sql("INSERT INTO sqlite_sequence (name, seq) VALUES ('jobs', ?)", (first_id - 1,))
+        set_last_id(connection, "jobs", first_id - 1)
         register_node(connection, HOME, NodeRegistration(partition="none", resources={}, agent="a"), NOW)
         for place, (partition, state) in enumerate(nodes):
             given = NodeRegistration(partition=partition, resources={"vcore": 4 + place**2, "memory": "8Gi"}, agent="a")
@@ -378,12 +384,29 @@ def change_job(connection, kind, job, argument, now):
         apply_changes(connection, [update], now)
 
 
+ENGINE = [Sqlite()]
+"""The engine of the tests that run now. Examples of a property can't get it from a fixture of their own."""
+EXAMPLES = Counter()
+FEW = 3
+"""So many examples of a property run on a server: each takes ten times as long as on a file."""
+
+
+@pytest.fixture(params=ENGINES, ids=lambda engine: engine.name, scope="module", autouse=True)
+def engine(request):
+    """Every test runs once per engine."""
+    ENGINE[0] = request.param
+    return request.param
+
+
 def run(config, nodes, first_id, story):
+    test = os.environ["PYTEST_CURRENT_TEST"]
+    EXAMPLES[test] += 1
+    if ENGINE[0].name != "sqlite" and EXAMPLES[test] > FEW:
+        return
     with tempfile.TemporaryDirectory() as directory:
-        path = new_database(directory)
 
         async def run_story():
-            async with open_database(path, durable=False) as database:
+            async with ENGINE[0].open_copy(migrate, Path(directory)) as database:
                 cluster = Cluster(database, config)
                 await cluster.set_up(nodes, first_id)
                 await story(cluster)
@@ -394,11 +417,14 @@ def run(config, nodes, first_id, story):
 # --- what is compared ---------------------------------------------------------------------------------------
 
 
-def rows_of(path, query):
+def rows_of(database, query):
     """As any SQL client sees them."""
-    with closing(sqlite3.connect(path)) as connection:
-        connection.row_factory = sqlite3.Row
-        return [dict(row) for row in connection.execute(query)]
+    is_file = database.url == str(database.path)
+    with closing(open_for_reading(database.path if is_file else database.url)) as connection:
+        cursor = connection.cursor()
+        cursor.execute(query)
+        names = [column[0] for column in cursor.description]
+        return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
 
 def expected_rows(config, state, ranking):
@@ -433,7 +459,7 @@ def override(policy, urgency, fixed):
 
 def check(cluster, state, ranking):
     """Every row and every view of the generation that has just become visible."""
-    path, expected = cluster.database.path, expected_rows(cluster.config, state, ranking)
+    path, expected = cluster.database, expected_rows(cluster.config, state, ranking)
     shown = {row["id"]: row for row in rows_of(path, "SELECT * FROM job_priority")}
     assert {job: {name: shown[job][name] for name in row} for job, row in expected.items()} == expected
     assert set(shown) == set(expected)
@@ -443,7 +469,7 @@ def check(cluster, state, ranking):
     assert [
         (r["rank"], r["job_id"], r["priority"]) for r in rows_of(path, "SELECT * FROM ranking ORDER BY rank")
     ] == ranked
-    head = rows_of(path, "SELECT * FROM queue_head")
+    head = rows_of(path, "SELECT * FROM queue_head ORDER BY rank")
     assert head == [shown[job] for _, job, _ in ranked]
     check_factors(cluster, shown)
     check_queues(cluster, ranking)
@@ -457,7 +483,7 @@ def check_sum(row):
 
 def check_factors(cluster, shown):
     weights = cluster.config.settings.priority.weights
-    listed = rows_of(cluster.database.path, "SELECT job_id, factor, value, weight, points FROM job_factor")
+    listed = rows_of(cluster.database, "SELECT job_id, factor, value, weight, points FROM job_factor")
     assert {(r["job_id"], r["factor"]): (r["value"], r["weight"], r["points"]) for r in listed} == {
         (job, name): (row[f"{name}_factor" if name in OWN_COLUMNS else name], weight, row[f"{name}_points"])
         for job, row in shown.items()
@@ -472,7 +498,7 @@ def check_queues(cluster, ranking):
         ids[row.id]: (row.priority, row.share, row.pending_jobs, in_cores(row.pending), in_cores(row.used))
         for row in ranking.queues
     }
-    rows = rows_of(cluster.database.path, "SELECT * FROM queue_priority")
+    rows = rows_of(cluster.database, "SELECT * FROM queue_priority")
     assert expected == {
         (row["partition"], row["path"]): (
             row["priority"], row["share"], row["pending_jobs"], json.loads(row["pending"]), json.loads(row["allocated"])
@@ -487,7 +513,7 @@ def in_cores(resources):
 
 def check_associations(cluster, ranking):
     result, tree = ranking.fairshare, cluster.prioritizer._source.associations.tree
-    rows = rows_of(cluster.database.path, "SELECT * FROM association_share")
+    rows = rows_of(cluster.database, "SELECT * FROM association_share")
     shown = {(row["account"], row["user"]): row for row in rows}
     for node in range(len(tree.parents)):
         row = shown[tree.account_of(node), tree.user_of(node)]
@@ -631,7 +657,7 @@ def test_usage_is_what_the_records_of_all_allocations_say_however_often_anyone_l
             await cluster.rank(NOW - 1e4 + look)
         await cluster.change(more_todo, NOW + 1e5)
         await cluster.rank(NOW + 2e5)
-        rows = rows_of(cluster.database.path, 'SELECT account, "user", usage FROM association_share')
+        rows = rows_of(cluster.database, 'SELECT account, "user", usage FROM association_share')
         shown = {(row["account"], row["user"]): row["usage"] for row in rows}
         half_life = config.settings.priority.fairshare.half_life_s
         for account, user in USERS:
@@ -652,7 +678,7 @@ def test_a_job_that_ended_on_a_faster_clock_is_charged_until_its_end_was_heard_o
         await cluster.change([("run", 0, 40)], NOW)  # from 3 s ago until 40 s ahead, as the node says
         for now, charged_s in ((NOW + 10, 3), (NOW + 20, 3), (NOW + 50, 3), (NOW + 60, 3)):
             await cluster.rank(now)
-            (row,) = rows_of(cluster.database.path, "SELECT usage FROM association_share WHERE user = 'alice'")
+            (row,) = rows_of(cluster.database, "SELECT usage FROM association_share WHERE \"user\" = 'alice'")
             assert math.isclose(row["usage"], 0.7 * charged_s, rel_tol=1e-9), now
 
     run(config, [], 1, story)
@@ -663,7 +689,7 @@ def recomputed_usage(cluster, account, user, now, half_life):
     decay = math.log(2) / half_life if half_life else 0.0
     usage = given_usage.usage * math.exp(-decay * (now - given_usage.usage_at))
     charges = rows_of(
-        cluster.database.path,
+        cluster.database,
         "SELECT l.charge_rate AS rate, l.allocated_at AS a, coalesce(l.ended_at, 9e99) AS b FROM allocations l"
         " JOIN jobs j ON j.id = l.job_id JOIN associations s ON s.id = j.association_id"
         f" WHERE s.account = '{account}' AND s.\"user\" = '{user}'",
@@ -689,7 +715,7 @@ def test_what_came_after_the_generation_has_its_initial_priority_and_no_rank(con
         before = expected_rows(config, state, ranking)
         await cluster.submit(more_jobs)
         await cluster.change(todo, NOW + 1)
-        path = cluster.database.path
+        path = cluster.database
         revisions = {
             r["id"]: r["revision"] for r in rows_of(path, "SELECT id, revision FROM jobs WHERE state = 'pending'")
         }
@@ -703,7 +729,7 @@ def test_what_came_after_the_generation_has_its_initial_priority_and_no_rank(con
             assert row["rank"] is None
             assert row["points_sum"] is None
             assert row["priority"] == max(INT32_MIN, INT32_MAX + 1 - job)
-        head = rows_of(path, "SELECT id FROM queue_head")
+        head = rows_of(path, "SELECT id FROM queue_head ORDER BY rank")
         wanted = [job for job in ranking.ids.tolist() if revisions.get(job, newest + 1) <= newest]
         assert [row["id"] for row in head] == wanted
 
@@ -744,7 +770,7 @@ def test_ranks_are_whole_over_many_chunks_and_stages():
     async def story(cluster):
         for chunk in range(20):
             await cluster.database.write(
-                lambda c, first=chunk * 4096 + 4094: c.exec_driver_sql("UPDATE sqlite_sequence SET seq = ?", (first,))
+                lambda c, first=chunk * 4096 + 4094: set_last_id(c, "jobs", first)
             )
             await cluster.submit([(accepted(), NOW - 1000 * chunk) for _ in range(3)])
         check(cluster, *await cluster.rank(NOW))
@@ -760,11 +786,13 @@ def test_ranks_are_whole_over_many_chunks_of_ranks():
         await cluster.database.write(lambda c: insert_jobs(c, new, cluster.catalog))
         state, ranking = await cluster.rank(NOW)
         expected = expected_rows(config, state, ranking)
-        shown = rows_of(cluster.database.path, "SELECT * FROM job_priority")
+        shown = rows_of(cluster.database, "SELECT * FROM job_priority")
         assert {row["id"]: row["rank"] for row in shown} == {job: row["rank"] for job, row in expected.items()}
         assert sum(row["rank"] is not None for row in shown) == len(ranking.ids)
-        ranked = rows_of(cluster.database.path, "SELECT job_id FROM ranking ORDER BY rank")
+        ranked = rows_of(cluster.database, "SELECT job_id FROM ranking ORDER BY rank")
         assert [row["job_id"] for row in ranked] == ranking.ids.tolist()
+        if ENGINE[0].name != "sqlite":
+            return
         assert steps_of(cluster.database.path, "SELECT job_id, rank, priority FROM ranking") < 100 * len(ranking.ids)
 
     run(config, [], 1, story)
@@ -829,13 +857,13 @@ def test_the_views_show_the_last_good_values_of_a_factor_that_fails():
         await cluster.submit([(accepted(), NOW + 5)])
         moody.fails = True
         check(cluster, *await cluster.rank(NOW + 10))
-        shown = rows_of(cluster.database.path, "SELECT luck FROM job_priority ORDER BY id")
+        shown = rows_of(cluster.database, "SELECT luck FROM job_priority ORDER BY id")
         assert [row["luck"] for row in shown] == [0.5, 0.0]
-        (generation,) = rows_of(cluster.database.path, "SELECT failures FROM generation ORDER BY number DESC LIMIT 1")
+        (generation,) = rows_of(cluster.database, "SELECT failures FROM generation ORDER BY number DESC LIMIT 1")
         assert "not today" in json.loads(generation["failures"])["luck"]
         moody.fails = False
         check(cluster, *await cluster.rank(NOW + 20))
-        shown = rows_of(cluster.database.path, "SELECT luck FROM job_priority ORDER BY id")
+        shown = rows_of(cluster.database, "SELECT luck FROM job_priority ORDER BY id")
         assert [row["luck"] for row in shown] == [0.5, 0.5]
 
     run(config, [], 1, story)
@@ -854,9 +882,9 @@ def test_a_job_of_a_queue_that_is_no_longer_configured_has_a_row_without_rank():
         cluster.start_prioritizer()
         state, ranking = await cluster.rank(NOW)
         assert ranking.ids.tolist() == [2]
-        shown = rows_of(cluster.database.path, "SELECT id, rank, queue FROM job_priority ORDER BY id")
+        shown = rows_of(cluster.database, "SELECT id, rank, queue FROM job_priority ORDER BY id")
         assert shown == [{"id": 1, "rank": None, "queue": "root.gone"}, {"id": 2, "rank": 1, "queue": "root.default"}]
-        assert json.loads(rows_of(cluster.database.path, "SELECT failures FROM generation")[0]["failures"]) == {}
+        assert json.loads(rows_of(cluster.database, "SELECT failures FROM generation")[0]["failures"]) == {}
         assert len(state.jobs) == 2
 
     run(config, [], 1, story)
