@@ -769,9 +769,7 @@ def test_ranks_are_whole_over_many_chunks_and_stages():
 
     async def story(cluster):
         for chunk in range(20):
-            await cluster.database.write(
-                lambda c, first=chunk * 4096 + 4094: set_last_id(c, "jobs", first)
-            )
+            await cluster.database.write(lambda c, first=chunk * 4096 + 4094: set_last_id(c, "jobs", first))
             await cluster.submit([(accepted(), NOW - 1000 * chunk) for _ in range(3)])
         check(cluster, *await cluster.rank(NOW))
 

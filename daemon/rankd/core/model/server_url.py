@@ -1,4 +1,4 @@
-"""URLs of PostgreSQL servers, as libpq reads them: with one host or several. Imports little: the command line asks it."""
+"""URLs of PostgreSQL servers, as libpq reads them: with one host or several. Little is imported: commands ask it."""
 
 import re
 

@@ -111,13 +111,14 @@ def connect(url: str, *, connect_timeout_s: int = CONNECT_TIMEOUT_S) -> psycopg.
     Raises:
         psycopg.OperationalError: the server can't be reached, or refuses.
     """
-    given: dict[str, Any] = conninfo_to_dict(url)
+    usual = {"client_encoding": "utf-8", "application_name": "rankd", "connect_timeout": connect_timeout_s}
+    given: dict[str, Any] = usual | LOST_AFTER | conninfo_to_dict(url)
     return psycopg.connect(
         autocommit=True,
         prepare_threshold=None,
         context=_ADAPTERS,
         cursor_factory=Cursor,
-        **{"client_encoding": "utf-8", "application_name": "rankd", "connect_timeout": connect_timeout_s, **LOST_AFTER, **given},
+        **given,
     )
 
 
