@@ -72,3 +72,11 @@ def test_a_job_can_write_nothing_that_the_services_use():
 def test_the_command_is_one_that_exists(name):
     words = SERVICES[name]["command"]
     assert _parser(words[0]).parse_args(words).run
+
+
+def test_the_configuration_is_the_shipped_one_but_for_the_copies_of_streams():
+    shipped, own = ((ROOT / "config" / name / "rankd.toml").read_text().splitlines() for name in (".", "cluster"))
+    assert [line for line, other in zip(own, shipped, strict=True) if line != other] == [
+        "[nats]",
+        "replicas = 3                  # copies of each stream, on different brokers of a cluster (docs/how-to/broker-cluster.md)",
+    ]
