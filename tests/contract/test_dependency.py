@@ -11,6 +11,8 @@ from rankd.core.admission.dependency import Progress
 from rankd.core.change.job_action import cancel, hold
 from rankd.core.model.index_set import parse, read
 from rankd.core.model.job import Dependency, State
+from rankd.mirror.job_table import JobTable, Membership
+from rankd.services.prioritizer.eligibility import _look
 from rankd.store.feed.job import changed_jobs, load_jobs
 from rankd.store.feed.pending_kind import all_arrays
 from rankd.store.record.array import split_first
@@ -115,6 +117,35 @@ async def test_the_indices_of_an_array_are_those_that_were_submitted(store):
     array, job = await submit_array(store, "1,3,7-9%2"), await submit(store)
     await start(store, array, 2)
     assert await store.read(indices_of, [array, job]) == {array: parse("1,3,7-9")}
+
+
+@pytest.mark.parametrize("has_record", [True, False])
+async def test_jobs_behind_a_cancelled_task_are_looked_at_at_once(store, has_record):
+    """By the table that the prioritizer follows events with, without a pass over all jobs."""
+    array = await submit_array(store, "0-3")
+    other = await submit_array(store, "0-3")
+    if has_record:
+        await act_on(store, f"{array}_1", hold)
+    behind = {
+        "task": await submit(store, after("afterany", f"{array}_1")),
+        "whole": await submit(store, after("afterok", array)),
+        "index": await submit_array(store, "0-3", depends_on=[{"type": "aftercorr", "job": array}]),
+    }
+    unconcerned = [await submit(store, after("afterany", f"{array}_2")), await submit(store, after("afterok", other))]
+    table = JobTable()
+    table.load(await store.read(load_jobs), Membership(dict.fromkeys(range(99), 0), frozenset()))
+    table.blocked.take_due(NOW)
+    await act_on(store, f"{array}_1", cancel)
+    table.apply(
+        await store.read(changed_jobs, table.revision, table.shapes),
+        Membership(dict.fromkeys(range(99), 0), frozenset()),
+    )
+    due = table.blocked.take_due(NOW)
+    assert {behind["task"], behind["whole"]} <= due.jobs
+    assert unconcerned[1] not in due.jobs
+    assert due.tasks.get(behind["index"]) == {1} or behind["index"] in due.arrays
+    found = await store.read(lambda c: _look(c, table.blocked.of(due.jobs), NOW))
+    assert (found.reasons[behind["task"]], found.reasons[behind["whole"]]) == (None, "dependency never satisfied")
 
 
 # --- singletons ---------------------------------------------------------------------------------------------

@@ -6,9 +6,11 @@ import json
 import math
 import os
 import signal
+import subprocess
 from pathlib import Path
 
 from system.client import connected
+from system.conftest import RANKD
 from watch import PATIENCE_S
 
 
@@ -130,6 +132,19 @@ async def test_breakdowns_add_up_and_held_jobs_have_no_rank(machine):
     assert all(row["ranked"] == row["shown"] for row in machine.rows(both))
     assert shown["priority_breakdown"]["class_value"] == 0
     assert len(machine.rows("SELECT * FROM job_factor")) == 60
+
+
+def test_a_submission_with_retry_for_waits_for_a_rankd_that_does_not_run_yet(machine):
+    place = os.environ | {"RANKD_DIR": str(machine.directory)}
+    machine.directory.mkdir()
+    refused = subprocess.run([*RANKD, "submit", "--", "true"], env=place, capture_output=True, text=True, check=False)
+    assert refused.returncode == 3, "without the option, it does not wait"
+    words = [*RANKD, "submit", "--retry-for", str(PATIENCE_S), "--parsable", "--", "true"]
+    with subprocess.Popen(words, env=place, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as waiting:
+        assert "no rankd runs; waiting for one" in waiting.stderr.readline()
+        machine.start()
+        out, err = waiting.communicate(timeout=PATIENCE_S)
+    assert (waiting.returncode, out.strip().isdecimal()) == (0, True), err
 
 
 async def test_everything_stops_cleanly_and_state_survives_a_restart(machine):

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+import sys
+import time
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 from rankd.cli.common.place import find
 from rankd.client.asker import refuse_empty_name
 from rankd.client.channel import open_channel, own_channel
-from rankd.client.session import CONNECT_TIMEOUT_S
+from rankd.client.session import CONNECT_TIMEOUT_S, RETRY_PAUSE_S
+from rankd.core.errors import Unavailable
 
 if TYPE_CHECKING:
     import argparse
@@ -39,6 +42,33 @@ def opened(arguments: argparse.Namespace, *, connect_timeout_s: float = CONNECT_
     from rankd.cli.common.session import asker
 
     with open_channel(place, asker(arguments), connect_timeout_s=connect_timeout_s) as channel:
+        yield channel
+
+
+@contextmanager
+def opened_until(arguments: argparse.Namespace, until: float) -> Iterator[Channel]:
+    """As :func:`opened`. If no rankd runs and ``--retry-for`` was given, it is looked for again.
+
+    ``until``: the reading of ``time.monotonic()`` up to which. A command without the option does not wait for a rankd
+    that was perhaps never started.
+
+    Raises:
+        Refused, Unavailable: as :func:`opened`.
+    """
+    has_said = False
+    with ExitStack() as stack:
+        while True:
+            left_s = until - time.monotonic()
+            try:
+                channel = stack.enter_context(opened(arguments, connect_timeout_s=max(left_s, 0.0)))
+                break
+            except Unavailable as error:
+                if error.code != "not_running" or not arguments.is_patient or left_s <= 0:
+                    raise
+            if not has_said:
+                print(f"rankd: no rankd runs; waiting for one for up to {left_s:.0f} s", file=sys.stderr, flush=True)
+                has_said = True
+            time.sleep(min(RETRY_PAUSE_S, left_s))
         yield channel
 
 

@@ -11,7 +11,7 @@ import re
 import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from rankd.cli.common.channel import opened
+from rankd.cli.common.channel import opened_until
 from rankd.cli.common.output import telling
 from rankd.cli.common.screen import print_line
 from rankd.cli.jobs.delivered import Delivered
@@ -41,7 +41,7 @@ REQUEST_TIMEOUT_S = 10.0
 def deliver(jobs: list[Job], arguments: argparse.Namespace) -> int:
     """Submit, report, and wait if ``--wait`` is given. Returns the exit status."""
     until = time.monotonic() + arguments.retry_for
-    with opened(arguments, connect_timeout_s=arguments.retry_for) as channel:
+    with opened_until(arguments, until) as channel:
         outcome = submit(channel, jobs, arguments, until)
         with telling(accepted(outcome)):
             report(outcome, arguments)

@@ -156,6 +156,7 @@ def _fill(arguments: argparse.Namespace, script: Script | None, environment: dic
         for call in step_calls(script.text):
             _warn(remark(call._replace(line=0) if script.is_wrapped else call))
     arguments.count = 1 if arguments.count is None else arguments.count
+    arguments.is_patient = arguments.retry_for is not None
     arguments.retry_for = RETRY_FOR_S if arguments.retry_for is None else arguments.retry_for
     return filled
 

@@ -6,7 +6,7 @@ import json
 import time
 from typing import TYPE_CHECKING, Any
 
-from rankd.cli.common.channel import opened
+from rankd.cli.common.channel import opened_until
 from rankd.cli.common.screen import print_line
 from rankd.cli.jobs.delivery import REQUEST_TIMEOUT_S, encoded, report_refusals
 from rankd.client.channel import repeated
@@ -29,7 +29,7 @@ def try_out(jobs: list[Job], arguments: argparse.Namespace) -> int:
     """
     until = time.monotonic() + arguments.retry_for
     different = {json.dumps({**job, "key": None}, sort_keys=True): job for job in jobs}
-    with opened(arguments, connect_timeout_s=arguments.retry_for) as channel:
+    with opened_until(arguments, until) as channel:
         if len(jobs) == 1 or (len(different) == 1 and not arguments.json):
             _print(_asked(channel, jobs[0], until), arguments)
             return 0

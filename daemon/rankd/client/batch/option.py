@@ -242,7 +242,8 @@ def _add_submission(parser: argparse.ArgumentParser) -> None:
         "--retry-for",
         type=float,
         metavar="SECONDS",
-        help="repeat the request for up to this long while rankd does not answer (default: 30)",
+        help="repeat the request for up to this long while rankd does not answer, also if none runs (default: 30, and"
+        " no waiting for a rankd that does not run)",
     )
     group.add_argument(
         "--enqueue",
