@@ -201,6 +201,19 @@ async def test_a_task_that_can_never_start_says_so(store):
     assert [(row["array"], row["state"]) for row in rows] == [("0-1,3,5-9", "pending"), ("2,4", "cancelled")]
 
 
+async def test_a_task_says_whether_its_own_counterpart_keeps_it(store):
+    awaited = await submit_array(store)
+    array = await submit_array(store, depends_on=[{"type": "aftercorr", "job": awaited}])
+    assert (await store.look(why, f"{array}_3"))["reason"] == "dependency", "nobody has looked yet"
+    found = Outcome(parse("0"), parse("2,4"))
+    await store.write(match_tasks, array, found, NOW + 6, expected=[awaited], is_all=True, cancels=False)
+    said = {task: await store.look(why, f"{array}_{task}") for task in (0, 3, 4)}
+    assert (said[3]["reason"], said[4]["reason"]) == ("dependency", "dependency never satisfied")
+    assert said[4]["reason_fact"] == "aftercorr: the task 4 that it waits for did not complete"
+    assert said[3]["reason_fact"] == "aftercorr: the task 3 that it waits for has not ended"
+    assert said[0]["reason"] not in ("dependency", "dependency never satisfied")
+
+
 async def test_who_cancelled_a_job_is_known_from_its_last_event(store):
     one, two = await store.submit("alice", "alice")
     await store.write(act, [one], ALICE, NOW + 5, cancel)

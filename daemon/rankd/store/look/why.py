@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from rankd.core.admission.dependency import DEPENDENCY, NEVER
 from rankd.core.errors import Refused
 from rankd.core.model.device import DeviceState, is_device_kind, with_models
 from rankd.core.model.device_report import DeviceNote, in_words
+from rankd.core.model.index_set import contains, read
 from rankd.core.model.job import State
 from rankd.core.model.queue import QueueProperties
 from rankd.core.placement.node_shortage import NodeRoom, node_shortages
@@ -85,11 +87,29 @@ def _as_task(connection: Reader, record: Row, task: int, *, is_cancelled: bool) 
     """What the answer about a task without a record says in another way than that about its array."""
     name = {"array_job": record["id"], "array_task": task}
     if not is_cancelled:
-        return as_task(record, None) | name
+        return as_task(record, None) | name | _own_reason(connection, record["id"], task)
     found = cancellation(connection, record["id"], task)
     why = f"{_UNMET}: aftercorr" if found.cause == "dependency" else None
     none = dict.fromkeys(("reason", "reason_fact", "expected_start_at", "reserved_nodes", "nodelist"))
     return none | as_task(record, found) | name | {"message": why}
+
+
+def _own_reason(connection: Reader, array: int, task: int) -> Row:
+    """Why a pending task does not start whose counterpart in another array has not completed; else nothing."""
+    sql = "SELECT eligible, unmet FROM arrays WHERE job_id = ? AND n_eligible IS NOT NULL AND eligible IS NOT NULL"
+    for row in fetch(connection, sql, [array]):
+        none = dict.fromkeys(("expected_start_at", "reserved_nodes"))
+        if contains(read(row["unmet"]), task):
+            return none | {
+                "reason": NEVER,
+                "reason_fact": f"aftercorr: the task {task} that it waits for did not complete",
+            }
+        if not contains(read(row["eligible"]), task):
+            return none | {
+                "reason": DEPENDENCY,
+                "reason_fact": f"aftercorr: the task {task} that it waits for has not ended",
+            }
+    return {}
 
 
 def _unmet(connection: Reader, job: int) -> str | None:
