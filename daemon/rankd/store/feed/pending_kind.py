@@ -19,7 +19,6 @@ from rankd.store.engine.bulk import stream
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.listed import values_of
 from rankd.store.engine.plan import by_index, in_order
-from rankd.store.schema.job_table import IS_ACTIVE
 from rankd.store.schema.table import arrays, jobs
 
 _COLUMNS = """j.id, coalesce(j.settled, j.revision), j.queue_id, j.qos_id, coalesce(j.application_id, -1), j.shape,
@@ -43,7 +42,14 @@ _TASKS = (
     .join_from(jobs, _ARRAY, _ARRAY.c.id == jobs.c.array_job)
     .where(jobs.c.state == State.PENDING.value)
 )
-_ALL_TASKS = _TASKS.where(IS_ACTIVE)
+_HAS_TASKS = arrays.c.n_open > arrays.c.n_active
+_ALL_TASKS = (
+    select(jobs.c.id, jobs.c.array_job, _ARRAY.c.array_limit, jobs.c.array_task)
+    .select_from(in_order(arrays, jobs, jobs.c.array_job == arrays.c.job_id))
+    .join(_ARRAY, _ARRAY.c.id == jobs.c.array_job)
+    .where(_HAS_TASKS, jobs.c.state == State.PENDING.value)
+)
+"""From the arrays that have any: reading half a million pending jobs for a few tasks takes a second."""
 _INDICES = (
     select(jobs.c.id, func.coalesce(arrays.c.eligible, jobs.c.array))
     .join_from(jobs, arrays, arrays.c.job_id == jobs.c.id)
