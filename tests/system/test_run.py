@@ -198,3 +198,39 @@ def test_a_shell_is_in_the_job_and_strangers_get_neither(site):
     client.stdout.close()
     said = ran(site, "shell", *ALICE, str(job), "--", "true", status=125).stderr
     assert b"nothing can be started in it" in said
+
+
+def test_every_byte_passes_once_while_broker_agent_and_services_are_killed(machine):
+    """Each is started again by ``rankd up``. The session goes on from the offsets of its relay."""
+    machine.start()
+    content = os.urandom(3_000_000)
+    client = started(machine, "run", "-J", "killed", "--", "cat", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    received = bytearray()
+
+    def read(number: int) -> None:
+        until = time.monotonic() + PATIENCE_S
+        while len(received) < number:
+            assert time.monotonic() < until, len(received)
+            if select.select([client.stdout], [], [], 0.1)[0]:
+                part = os.read(client.stdout.fileno(), 65_536)
+                assert part, (len(received), client.wait())
+                received.extend(part)
+
+    def write(begin: int, end: int) -> None:
+        for first in range(begin, end, 50_000):
+            client.stdin.write(content[first : first + 50_000])
+            client.stdin.flush()
+            read(max(first - 100_000, 0))
+
+    third = len(content) // 3
+    write(0, third)
+    for first, service in ((third, "agent"), (2 * third, "nats")):
+        machine.kill(service)
+        machine.kill("intake")
+        write(first, first + third)
+    client.stdin.close()
+    read(len(content))
+    assert client.stdout.read() == b""
+    assert client.wait(PATIENCE_S) == 0
+    client.stdout.close()
+    assert bytes(received) == content

@@ -76,6 +76,7 @@ class Attachment:
         self._ended: set[str] = set()
         self._asked_again: dict[str, int] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._is_unheard = asyncio.Event()
 
     async def open(self) -> SessionOpened:
         """Listen, then ask.
@@ -86,10 +87,10 @@ class Attachment:
         await self._bus.client.subscribe(session_out(self._who.user, None, self._session), cb=self._on_message)
         self._bus.after_reconnect.append(self._on_reconnect)
         opened = await self._ask(again=False)
-        await self._greet()
+        await self.greet()
         return opened
 
-    async def _greet(self) -> None:
+    async def greet(self) -> None:
         """Tell the agent that this client is there, and where it listens."""
         await self._publish(encode(Alive()), None, session_out(self._who.user, self.node, self._session))
 
@@ -107,9 +108,11 @@ class Attachment:
         while not self.over.is_set():
             with suppress(TimeoutError):
                 async with asyncio.timeout(RENEW_S / 2):
-                    await self.over.wait()
-                    return
-            await self._greet()
+                    await self._is_unheard.wait()
+            if self._is_unheard.is_set():
+                self._is_unheard.clear()
+                await asyncio.sleep(PAUSE_S)
+            await self.greet()
             try:
                 await self._ask(again=False)
             except Unavailable:
@@ -120,7 +123,7 @@ class Attachment:
     async def _on_reconnect(self) -> None:
         with suppress(RankdError):
             await self._ask(again=True)
-        await self._greet()
+        await self.greet()
         if self.pump is not None:
             self.pump.again()
 
@@ -130,8 +133,10 @@ class Attachment:
             raise_if_refused(message)
             if headers.get(KIND) == CONTROL:
                 self._on_control(msgspec.json.decode(message.data, type=FromNode))
-            else:
+            elif STREAM in headers:
                 await self._on_bytes(headers, message.data)
+            else:  # the broker says that no agent listens now: ask the intake soon
+                self._is_unheard.set()
         except RankdError as error:
             self._fail(error)
         except (msgspec.MsgspecError, ValueError, KeyError) as error:

@@ -69,8 +69,15 @@ class Window:
         return offset, part
 
 
+async def _nothing() -> None:
+    """Ask nobody."""
+
+
 class InputPump:
-    """Reads a descriptor in a thread, so that files and terminals are the same. ``look`` sees each part."""
+    """Reads a descriptor in a thread, so that files and terminals are the same.
+
+    ``look`` sees each part. ``ask`` is awaited when nobody answered: is the other side there?
+    """
 
     def __init__(
         self,
@@ -78,12 +85,14 @@ class InputPump:
         send: Callable[[int, bytes], Awaitable[None]],
         send_end: Callable[[int], Awaitable[None]],
         look: Callable[[bytes], None] = lambda _part: None,
+        ask: Callable[[], Awaitable[None]] = _nothing,
     ) -> None:
         self.window = Window()
         self._descriptor = descriptor
         self._send = send
         self._send_end = send_end
         self._look = look
+        self._ask = ask
         self._news = asyncio.Event()
         self._room = threading.Event()
         self._end_taken = False
@@ -142,3 +151,4 @@ class InputPump:
                     await self._news.wait()
             except TimeoutError:
                 self.window.again()
+                await self._ask()

@@ -92,7 +92,7 @@ class Interaction:
         async with asyncio.TaskGroup() as group:
             tasks += [group.create_task(each.keep()) for each in self._attachments]
             if wish.stdin and self._ends.input is not None:
-                first.pump = InputPump(self._ends.input, first.send_input, first.end_input, self._look)
+                first.pump = InputPump(self._ends.input, first.send_input, first.end_input, self._look, first.greet)
                 first.pump.start()
                 tasks.append(group.create_task(first.pump.run()))
             for each in self._attachments:
