@@ -200,6 +200,23 @@ def test_a_shell_is_in_the_job_and_strangers_get_neither(site):
     assert b"nothing can be started in it" in said
 
 
+def test_a_step_in_a_job_has_its_tasks_and_its_own_status(site):
+    step = f"{RANKD[0]} run --dir {site.directory} --label -n 2 -- sh -c 'echo $RANKD_JOB_ID $SLURM_PROCID; exit 3'"
+    done = ran(site, "run", "-J", "outer", "--", "sh", "-c", f"{step}; echo $?")
+    job = number_of(site, "outer", "completed")
+    assert sorted(done.stdout.decode().splitlines()) == [f"0: {job} 0", f"1: {job} 1", "3"]
+
+
+def test_a_script_for_slurm_finds_an_srun_that_starts_a_step(site, tmp_path):
+    script = tmp_path / "job.sh"
+    script.write_text(
+        f"#!/bin/sh\n#SBATCH -J srun\nexport RANKD_DIR={site.directory}\nsrun -n 2 sh -c 'echo $SLURM_PROCID'\n"
+    )
+    output = tmp_path / "out"
+    ran(site, "submit", "-o", str(output), "--wait", str(script))
+    assert sorted(output.read_text().split()) == ["0", "1"]
+
+
 def test_every_byte_passes_once_while_broker_agent_and_services_are_killed(machine):
     """Each is started again by ``rankd up``. The session goes on from the offsets of its relay."""
     machine.start()

@@ -77,6 +77,7 @@ class Attachment:
         self._asked_again: dict[str, int] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_unheard = asyncio.Event()
+        self._is_open = False
 
     async def open(self) -> SessionOpened:
         """Listen, then ask.
@@ -97,10 +98,10 @@ class Attachment:
     async def _ask(self, *, again: bool) -> SessionOpened:
         offsets = dict(self._written)
         wish = msgspec.structs.replace(self._wish, offsets=offsets, again=again, node=self.node)
-        if self.node is not None and wish.step is not None:
+        if self._is_open and wish.step is not None:
             wish = msgspec.structs.replace(wish, step=msgspec.structs.replace(wish.step, begins=False))
         opened = await self._bus.request(self._who.subject("job.attach"), encode(wish), SessionOpened, timeout_s=ASK_S)
-        self.node, self.nodes = opened.node, opened.nodes
+        self.node, self.nodes, self._is_open = opened.node, opened.nodes, True
         return opened
 
     async def keep(self) -> None:

@@ -14,7 +14,7 @@ from rankd.client.asker import Asker
 from rankd.client.attachment import Attachment
 from rankd.client.input_pump import InputPump
 from rankd.client.output_writer import Labels, OutputWriter
-from rankd.client.run_status import Interrupts
+from rankd.client.run_status import Interrupts, nodes_of_tasks
 from rankd.core.errors import Unavailable
 from rankd.wire.session import Exited, JobAttach, SessionOpened
 
@@ -28,6 +28,16 @@ class Ends(NamedTuple):
     input: int | None
     output: int
     errors: int
+
+
+class Parts(NamedTuple):
+    """Of a step: how many of the job's nodes, from the first on; and how many tasks. None: all; one on each node."""
+
+    nodes: int | None = None
+    tasks: int | None = None
+
+
+EACH_NODE = Parts()
 
 
 class Interaction:
@@ -57,10 +67,10 @@ class Interaction:
         """Whether the reader of this process's output has gone."""
         return self._broken.is_set()
 
-    async def run(self, wish: JobAttach, most_nodes: int | None = None) -> list[Exited | None]:
+    async def run(self, wish: JobAttach, parts: Parts = EACH_NODE) -> list[Exited | None]:
         """Join, and return once everything has arrived and is written: how the processes ended, by node.
 
-        ``most_nodes``: how many of the job's nodes, from the first on; None: all. Input goes to the first.
+        ``parts``: of a step: on how many nodes, and how many tasks. Input goes to the first one.
 
         Raises:
             RankdError: it can't be joined; the session ended otherwise.
@@ -68,7 +78,7 @@ class Interaction:
         try:
             async with asyncio.TaskGroup() as group:
                 broken = group.create_task(self._broken.wait())
-                sessions = group.create_task(self._sessions(wish, most_nodes))
+                sessions = group.create_task(self._sessions(wish, parts))
                 await asyncio.wait({broken, sessions}, return_when=asyncio.FIRST_COMPLETED)
                 broken.cancel()
                 if not sessions.done():
@@ -78,14 +88,11 @@ class Interaction:
             raise _first_of(errors) from None
         return sessions.result()
 
-    async def _sessions(self, wish: JobAttach, most_nodes: int | None) -> list[Exited | None]:
+    async def _sessions(self, wish: JobAttach, parts: Parts) -> list[Exited | None]:
         first = self._attachment(wish, 0)
         opened = await _opened(first)
-        others = [
-            self._attachment(msgspec.structs.replace(wish, node=node, stdin=False), rank)
-            for rank, node in enumerate(opened.nodes[:most_nodes])
-            if rank and wish.node is None
-        ]
+        nodes = [opened.node] if wish.node else nodes_of_tasks(opened.nodes[: parts.nodes], parts.tasks)
+        others = [self._attachment(_of_task(wish, node, rank), rank) for rank, node in enumerate(nodes) if rank]
         for other in others:
             await _opened(other)
         tasks: list[asyncio.Task[None]] = []
@@ -154,6 +161,14 @@ class Interaction:
 def _first_of(errors: ExceptionGroup[Exception]) -> Exception:
     first = errors.exceptions[0]
     return _first_of(first) if isinstance(first, ExceptionGroup) else first
+
+
+def _of_task(wish: JobAttach, node: str, rank: int) -> JobAttach:
+    """The wish for a further task. It has no input, and knows its rank by Slurm's variable."""
+    step = wish.step
+    if step is not None:
+        step = msgspec.structs.replace(step, env=step.env | {"SLURM_PROCID": str(rank)})
+    return msgspec.structs.replace(wish, node=node, stdin=False, step=step)
 
 
 async def _opened(attachment: Attachment) -> SessionOpened:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from rankd.bus.connection import Bus
 from rankd.client.asker import Asker
-from rankd.client.interaction import Ends, Interaction
+from rankd.client.interaction import Ends, Interaction, Parts
 from rankd.client.run_status import (
     INTERRUPTED,
     NOT_THE_COMMANDS,
@@ -136,10 +136,10 @@ class RunningJob:
         await self._interaction.run(wish)
         return self._status_of(await self._until_ended())
 
-    async def step(self, wish: JobAttach, most_nodes: int | None) -> int:
-        """Start a command in a job on so many of its nodes, and follow it; returns the largest exit status."""
+    async def step(self, wish: JobAttach, parts: Parts) -> int:
+        """Start a command in a job, and follow it; returns the largest exit status of its tasks."""
         self._begin()
-        ends = await self._interaction.run(wish, most_nodes)
+        ends = await self._interaction.run(wish, parts)
         found = [exit_status_of("failed", None, end.exit_status, end.signal) for end in ends if end is not None]
         return max(found, default=NOT_THE_COMMANDS)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from rankd.core.model.job import FINAL_STATES
@@ -51,6 +52,19 @@ def waiting_line(record: dict[str, Any], of: int | None, forecast: tuple[float, 
         start, earliest, latest = (time.strftime("%H:%M", time.localtime(at)) for at in forecast)
         line += f"; estimated start {start} ({earliest} to {latest})"
     return line
+
+
+def nodes_of_tasks(nodes: Sequence[str], tasks: int | None) -> list[str]:
+    """The node of each task, in blocks as Slurm spreads them; None: a task on each node.
+
+    >>> nodes_of_tasks(["n1", "n2"], 3)
+    ['n1', 'n1', 'n2']
+    >>> nodes_of_tasks(["n1", "n2"], None)
+    ['n1', 'n2']
+    """
+    if tasks is None:
+        return list(nodes)
+    return [nodes[task * len(nodes) // tasks] for task in range(tasks)]
 
 
 def has_ended(state: str) -> bool:

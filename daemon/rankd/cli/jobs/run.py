@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from rankd.client.run_job import RunningJob
 
 CONNECT_S = 30.0
+MOST_TASKS = 128
+"""As many sessions as a user may have with a node."""
 FAILED = 125
 """The exit status of everything that is not the command's."""
 NOT_FOR_RUN = ("array", "file", "wrap", "enqueue", "test_only", "wait")
@@ -87,8 +89,8 @@ def run(arguments: argparse.Namespace) -> int:
     if not command:
         raise Refused("usage", "no command; write `rankd run -- COMMAND ...`", "command")
     if job := os.environ.get("RANKD_JOB_ID"):
-        nodes = _step_nodes(arguments)
-        return _in_job(arguments, int(job), command, pty=arguments.pty, stdin=not arguments.no_stdin, most_nodes=nodes)
+        parts = _step_parts(arguments)
+        return _in_job(arguments, int(job), command, pty=arguments.pty, stdin=not arguments.no_stdin, parts=parts)
     for name in NOT_FOR_RUN:
         if getattr(arguments, name):
             option = f"--{name.replace('_', '-')}"
@@ -170,25 +172,26 @@ def run_shell(arguments: argparse.Namespace) -> int:
     """Start a shell or a command in a job."""
     command = _command(arguments)
     pty = arguments.pty or (not command and _is_terminal())
-    return _in_job(arguments, arguments.job, command or ["/bin/sh", "-c", SHELL], pty=pty, stdin=True, most_nodes=1)
+    return _in_job(arguments, arguments.job, command or ["/bin/sh", "-c", SHELL], pty=pty, stdin=True, parts=(1, None))
 
 
-def _step_nodes(arguments: argparse.Namespace) -> int | None:
-    """On how many of the job's nodes a step runs: ``-N``, or ``-n`` with one task on each; None: on all.
+def _step_parts(arguments: argparse.Namespace) -> tuple[int | None, int | None]:
+    """On how many of the job's nodes a step runs (``-N``), and how many tasks it has (``-n``).
 
     Raises:
         Refused: ``usage``: more than the job has.
     """
     most = int(os.environ.get("RANKD_NNODES", "1"))
-    if arguments.nodes is None and arguments.tasks is None:
-        return None
-    from rankd.client.batch.request import parse_nodes
+    nodes, tasks = None, arguments.tasks
+    if arguments.nodes is not None:
+        from rankd.client.batch.request import parse_nodes
 
-    asked = arguments.tasks if arguments.nodes is None else parse_nodes(arguments.nodes)[0]
-    if not 1 <= asked <= most:
-        message = f"a step runs once on each of 1 to {most} nodes of this job, not {asked} times; give -N 1 to {most}"
-        raise Refused("usage", message, "nodes")
-    return int(asked)
+        nodes = parse_nodes(arguments.nodes)[0]
+        if nodes > most:
+            raise Refused("usage", f"this job has {most} nodes, not {nodes}; give -N 1 to {most}", "nodes")
+    if tasks is not None and not 1 <= tasks <= MOST_TASKS:
+        raise Refused("usage", f"a step has 1 to {MOST_TASKS} tasks, not {tasks}", "tasks")
+    return nodes, tasks
 
 
 def _in_job(
@@ -198,17 +201,23 @@ def _in_job(
     *,
     pty: bool,
     stdin: bool,
-    most_nodes: int | None,
+    parts: tuple[int | None, int | None],
 ) -> int:
     """Run a command in a job."""
+    import secrets
+
     from rankd.cli.jobs.terminal import size_of
+    from rankd.client.interaction import Parts
     from rankd.wire.session import JobAttach, Step
 
     rows, columns = size_of(OUTPUT)
-    step = Step(command=command, pty=pty, env=_of_terminal() if pty else {}, begins=True)
+    env = {"RANKD_STEP_ID": secrets.token_hex(4)} | (_of_terminal() if pty else {})
+    if parts[1] is not None:
+        env |= {"SLURM_NTASKS": str(parts[1]), "SLURM_PROCID": "0"}
+    step = Step(command=command, pty=pty, env=env, begins=True)
     node = getattr(arguments, "node", None)
     wish = JobAttach(id=job, stdin=stdin, node=node, rows=rows, columns=columns, step=step)
-    return _followed(arguments, lambda running: running.step(wish, most_nodes), pty=pty, stdin=stdin)
+    return _followed(arguments, lambda running: running.step(wish, Parts(*parts)), pty=pty, stdin=stdin)
 
 
 def _command(arguments: argparse.Namespace) -> list[str]:

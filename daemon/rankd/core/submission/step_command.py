@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-STEPS = ("srun", "sbcast", "sattach")
-"""Slurm's commands for job steps."""
+STEP = "srun"
+"""Jobs with Slurm's variables have this one: it is ``rankd run``."""
+STEPS = ("sbcast", "sattach")
+"""Slurm's other commands for job steps."""
 OTHERS = ("scontrol", "sbatch", "scancel", "squeue", "sacct", "sstat")
-COMMANDS = (*STEPS, *OTHERS)
+COMMANDS = (STEP, *STEPS, *OTHERS)
 
 _START = r"^[ \t]*|[;&|({`][ \t]*|\b(?:then|do|else|exec|time|nohup|if|while|until|env|!)[ \t]+"
 _CALL = rf"(?:{_START})(?:[A-Za-z_]\w*=\S*[ \t]+)*(?P<command>{'|'.join(COMMANDS)})(?=[ \t\n\\;&|)]|$)(?![ \t]*=)"
@@ -49,7 +51,7 @@ def step_calls(script: str) -> list[Call]:
 
 
 _INSTEAD = {
-    "srun": "write the command without srun, or `mpirun COMMAND` to start several tasks",
+    "srun": "the node has to reach rankd as you do, by a directory of `rankd up` or by `rankd login`",
     "sbcast": "copy the file in the script, or read it from a file system that all nodes share",
     "sattach": "the output is in the file that `rankd show JOB` names",
     "scontrol": "$RANKD_NODELIST has the names of the nodes with commas between them (for `scontrol show hostnames`:"
@@ -74,5 +76,7 @@ def remark(call: Call) -> str:
         where = "the line calls"
     else:
         where = f"line {call.line} calls" if call.lines == 1 else f"line {call.line} and {call.lines - 1} more call"
+    if call.command == STEP:
+        return f"{where} srun, which is `rankd run` there; {_INSTEAD[STEP]}"
     why = "but rankd has no job steps yet" if call.command in STEPS else "which belongs to Slurm"
     return f"{where} {call.command}, {why}; {_INSTEAD[call.command]}"

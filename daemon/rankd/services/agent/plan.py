@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -32,6 +33,7 @@ MAX_PROCESSES = 4096
 """Used until the intake has sent the configured value."""
 
 LONGEST_FILE_NAME = 255
+SRUN_DIRECTORY = Path(__file__).with_name("path")
 HOLD = ["sleep", "2147483647"]
 """What runs on the further nodes of a job with a script. The intake ends it once the script has ended."""
 
@@ -156,7 +158,8 @@ class Planner:
 
     def _environment(self, start: StartJob, place: JobPlace, identity: Identity | None) -> dict[str, str]:
         base = {**self._own, **(account_variables(identity) if identity else {})}
-        return {**job_environment(base, start.request, place), STATE_VARIABLE: self._state}
+        environment = {**job_environment(base, start.request, place), STATE_VARIABLE: self._state}
+        return with_srun(environment) if start.request.slurm_env else environment
 
     def offer(self, devices: Sequence[GivenDevice]) -> None:
         """The node has these devices, with these files.
@@ -213,6 +216,12 @@ class Planner:
             vcore=start.resources.get("vcore") or SMALL_SHARE,
             processes=self.max_processes,
         )
+
+
+def with_srun(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a job that finds an ``srun`` on its PATH, which starts a step of the job."""
+    path = f"{SRUN_DIRECTORY}:{environment.get('PATH', os.defpath)}"
+    return {**environment, "PATH": path, "RANKD_PROGRAM": str(Path(sys.executable).with_name("rankd"))}
 
 
 def session_of(start: StartJob) -> Session | None:

@@ -213,8 +213,8 @@ def test_gpus_of_a_model_on_several_nodes(capsys):
     }  # fmt: skip
     assert job["env"]["SLURM_NTASKS"] == "4"
     assert capsys.readouterr().err == (
-        "rankd: line 11 calls srun, but rankd has no job steps yet; write the command without srun, or"
-        " `mpirun COMMAND` to start several tasks\n"
+        "rankd: line 11 calls srun, which is `rankd run` there; the node has to reach rankd as you do, by a"
+        " directory of `rankd up` or by `rankd login`\n"
     )
 
 

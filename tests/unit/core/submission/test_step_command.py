@@ -32,8 +32,8 @@ def test_each_command_is_named_once_with_its_first_line():
     calls = step_calls("#!/bin/sh\nsbcast a /tmp/a\nsrun a\nsrun b; srun c\nsrun d\n")
     assert calls == [("sbcast", 2, 1), ("srun", 3, 3)]
     assert remark(calls[1]) == (
-        "line 3 and 2 more call srun, but rankd has no job steps yet; write the command without srun, or"
-        " `mpirun COMMAND` to start several tasks"
+        "line 3 and 2 more call srun, which is `rankd run` there; the node has to reach rankd as you do, by a"
+        " directory of `rankd up` or by `rankd login`"
     )
 
 
