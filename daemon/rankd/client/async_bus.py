@@ -12,10 +12,12 @@ from nats.aio.msg import Msg
 from rankd.bus.connection import LOST, Bus
 from rankd.client.async_channel import GATHER_S
 from rankd.client.error import Closed
+from rankd.client.job_output import JobOutput
 from rankd.client.session import CONNECT_TIMEOUT_S, check_site, credentials_for
 from rankd.client.step import Ask, Pause
 from rankd.client.target import Way
 from rankd.core.errors import Unavailable
+from rankd.wire.session import JobLog
 from rankd.wire.subject import job_event, job_event_pattern
 
 for _name in ("rankd", "nats"):  # a program that configures no logging gets exceptions, and no lines besides
@@ -60,6 +62,10 @@ class AsyncBusChannel:
             raise
         finally:
             self._asking.discard(scope)
+
+    async def output(self, wanted: JobLog) -> JobOutput:
+        """What a job writes, read over this connection."""
+        return JobOutput(await self._connected(), self._who, wanted)
 
     async def _connected(self) -> Bus:
         async with self._opening:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from types import TracebackType
-from typing import Any, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 from rankd.client import operation
 from rankd.client.async_channel import AsyncChannel, AsyncSocketChannel, carry_out
 from rankd.client.error import as_raised
 from rankd.client.job_form import JobLike, ScriptLike
-from rankd.client.log_file import LogFile, Stream
 from rankd.client.operation import Conditions, Names
 from rankd.client.step import Plan
 from rankd.client.target import Options, Target
@@ -22,8 +21,12 @@ from rankd.wire.forecast_record import JobWhen
 from rankd.wire.job_record import AccountingRow, JobRecord, JobRow, PastEvent
 from rankd.wire.job_selection import JobName, SelectionReply
 from rankd.wire.rank_record import PriorityRow, Why
+from rankd.wire.session import JobLog, Stream
 from rankd.wire.submission import BatchReply, Submitted
 from rankd.wire.table_record import NodeRow, QueueRow, ShareRow
+
+if TYPE_CHECKING:
+    from rankd.client.async_bus import AsyncBusChannel
 
 T = TypeVar("T")
 
@@ -41,6 +44,7 @@ class Client:
         self._effort = self._target.effort
         self._opening: asyncio.Lock | None = None
         self._channel: AsyncChannel | None = None
+        self._sessions: AsyncBusChannel | None = None
 
     async def __aenter__(self) -> Self:
         """Begin; nothing is sent yet."""
@@ -55,8 +59,10 @@ class Client:
     async def close(self) -> None:
         """Close the connection. Calls that wait fail."""
         channel, self._channel = self._channel, None
-        if channel is not None:
-            await channel.close()
+        sessions, self._sessions = self._sessions, None
+        for one in (channel, sessions):
+            if one is not None:
+                await one.close()
 
     async def run(self, plan: Plan[T]) -> T:
         """Carry an operation out; see :mod:`rankd.client.operation`.
@@ -146,18 +152,38 @@ class Client:
             page = await self.run(more(wanted, self._effort, page.last))
 
     async def logs(
-        self, job: JobName, *, follow: bool = False, stream: Stream = "stdout"
+        self,
+        job: JobName,
+        *,
+        follow: bool = False,
+        stream: Stream = "stdout",
+        lines: int | None = None,
+        node: str | None = None,
+        attempt: int | None = None,
     ) -> AsyncGenerator[bytes, None]:
-        """What a job has written, from the beginning, if its file can be read here; see :mod:`.log_file`.
+        """What a job writes, from any host: from the beginning, or the last ``lines``.
 
-        ``follow``: wait for the job to start, and go on until it has ended.
+        ``follow``: wait for the job to start, and go on until it has ended. ``node``: by default its first one.
+        ``attempt``: from 1, by default the last one.
         """
-        file = LogFile(job, stream, follow=follow)
+        wanted = JobLog(id=job, stream=stream, follow=follow, tail_lines=lines, node=node, attempt=attempt)
         try:
-            while (part := await self.run(file.part(self._effort))) is not None:
+            parts = (await (await self._opened_bus()).output(wanted)).parts()
+            async for part in parts:
                 yield part
-        finally:
-            file.close()
+        except RankdError as error:
+            raise as_raised(error) from error.__cause__
+
+    async def _opened_bus(self) -> AsyncBusChannel:
+        """The connection that carries sessions, also where requests go over a login socket."""
+        from rankd.client.async_bus import AsyncBusChannel
+
+        channel = await self._opened()
+        if isinstance(channel, AsyncBusChannel):
+            return channel
+        if self._sessions is None:
+            self._sessions = AsyncBusChannel(await asyncio.to_thread(self._target.bus_way))
+        return self._sessions
 
     async def show(self, job: JobName) -> JobRecord:
         """The record of a job, an array or a task."""

@@ -12,7 +12,6 @@ from rankd.client.blocking import carry_out
 from rankd.client.channel import SocketChannel
 from rankd.client.error import as_raised
 from rankd.client.job_form import JobLike, ScriptLike
-from rankd.client.log_file import LogFile, Stream
 from rankd.client.operation import Conditions, Names
 from rankd.client.step import Plan
 from rankd.client.target import Options, Target
@@ -23,6 +22,7 @@ from rankd.wire.forecast_record import JobWhen
 from rankd.wire.job_record import AccountingRow, JobRecord, JobRow, PastEvent
 from rankd.wire.job_selection import JobName, SelectionReply
 from rankd.wire.rank_record import PriorityRow, Why
+from rankd.wire.session import JobLog, Stream
 from rankd.wire.submission import BatchReply, Submitted
 from rankd.wire.table_record import NodeRow, QueueRow, ShareRow
 
@@ -44,6 +44,7 @@ class SyncClient:
         self._effort = self._target.effort
         self._opening = threading.Lock()
         self._way: SocketChannel | BusThread | None = None
+        self._sessions: BusThread | None = None
 
     def __enter__(self) -> Self:
         """Begin; nothing is sent yet."""
@@ -58,9 +59,11 @@ class SyncClient:
     def close(self) -> None:
         """Close the connection."""
         with self._opening:
-            way, self._way = self._way, None
-        if way is not None and not isinstance(way, SocketChannel):
-            way.close()
+            ways = [self._way, self._sessions]
+            self._way = self._sessions = None
+        for way in ways:
+            if way is not None and not isinstance(way, SocketChannel):
+                way.close()
 
     def run(self, plan: Plan[T]) -> T:
         """Carry an operation out; see :mod:`rankd.client.operation`.
@@ -145,17 +148,38 @@ class SyncClient:
             yield from page.events
             page = self.run(more(wanted, self._effort, page.last))
 
-    def logs(self, job: JobName, *, follow: bool = False, stream: Stream = "stdout") -> Generator[bytes, None, None]:
-        """What a job has written, from the beginning, if its file can be read here; see :mod:`.log_file`.
+    def logs(
+        self,
+        job: JobName,
+        *,
+        follow: bool = False,
+        stream: Stream = "stdout",
+        lines: int | None = None,
+        node: str | None = None,
+        attempt: int | None = None,
+    ) -> Generator[bytes, None, None]:
+        """What a job writes, from any host: from the beginning, or the last ``lines``.
 
-        ``follow``: wait for the job to start, and go on until it has ended.
+        ``follow``: wait for the job to start, and go on until it has ended. ``node``: by default its first one.
+        ``attempt``: from 1, by default the last one.
         """
-        file = LogFile(job, stream, follow=follow)
+        wanted = JobLog(id=job, stream=stream, follow=follow, tail_lines=lines, node=node, attempt=attempt)
         try:
-            while (part := self.run(file.part(self._effort))) is not None:
-                yield part
-        finally:
-            file.close()
+            yield from self._opened_bus().logs(wanted)
+        except RankdError as error:
+            raise as_raised(error) from error.__cause__
+
+    def _opened_bus(self) -> BusThread:
+        """The connection that carries sessions, also where requests go over a login socket."""
+        way = self._opened()
+        if not isinstance(way, SocketChannel):
+            return way
+        from rankd.client.thread import BusThread
+
+        with self._opening:
+            if self._sessions is None:
+                self._sessions = BusThread(self._target.bus_way())
+            return self._sessions
 
     def show(self, job: JobName) -> JobRecord:
         """The record of a job, an array or a task."""

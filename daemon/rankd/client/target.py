@@ -71,6 +71,15 @@ class Target:
             self._way = Way(place, who, None if own is None else own.path)
         return self._way
 
+    def bus_way(self) -> Way:
+        """The way over the broker, which carries sessions; a login socket does not.
+
+        Raises:
+            Refused, Unavailable: as :meth:`way`.
+        """
+        place, admin = self._found(), self._options.get("admin", False)
+        return Way(place, asker_at(place, self._options.get("user"), admin=admin), None)
+
     def is_local(self) -> bool:
         """Whether jobs can use this process's directory. A broker that was named may belong to other machines."""
         return not self._found().by_bus

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine
+from collections.abc import AsyncGenerator, Coroutine, Generator
 from concurrent.futures import CancelledError
 from typing import Any, TypeVar
 
@@ -13,6 +13,7 @@ from rankd.client.async_channel import carry_out
 from rankd.client.error import Closed
 from rankd.client.step import Plan
 from rankd.client.target import Way
+from rankd.wire.session import JobLog
 
 T = TypeVar("T")
 
@@ -37,6 +38,26 @@ class BusThread:
             RankdError: as the operation says.
         """
         return self._wait_for(carry_out(plan, self._channel))
+
+    def logs(self, wanted: JobLog) -> Generator[bytes, None, None]:
+        """What a job writes, part by part.
+
+        Raises:
+            RankdError: it can't be read.
+        """
+
+        async def begin() -> AsyncGenerator[bytes, None]:
+            return (await self._channel.output(wanted)).parts()
+
+        async def following() -> bytes | None:
+            return await anext(parts, None)
+
+        parts = self._wait_for(begin())
+        try:
+            while (part := self._wait_for(following())) is not None:
+                yield part
+        finally:
+            self._wait_for(parts.aclose())
 
     def _wait_for(self, work: Coroutine[Any, Any, T]) -> T:
         future = asyncio.run_coroutine_threadsafe(work, self._loop)

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import sys
-import time
 from typing import TYPE_CHECKING, TextIO
 
 from rankd.cli.common.screen import print_line
+from rankd.client.job_output import JobOutput
 from rankd.client.log_stream import LogStream
-from rankd.client.session import repeat
-from rankd.core.errors import Refused
 from rankd.core.model.job import FINAL_STATES
-from rankd.wire.codec import encode
-from rankd.wire.job_record import JobRecord
-from rankd.wire.page import JobShow
 from rankd.wire.session import JobLog, Stream
 
 if TYPE_CHECKING:
@@ -26,8 +21,6 @@ if TYPE_CHECKING:
 
 STDOUT: Stream = "stdout"
 STDERR: Stream = "stderr"
-LOOK_S = 1.0
-PATIENCE_S = 30.0
 LONGEST_LINE = 64 * 2**10
 """A longer line of one node is printed in several parts, with lines of others between them."""
 
@@ -36,15 +29,23 @@ class LogPrinter:
     """One command: which job, and how its bytes are printed."""
 
     def __init__(self, bus: Bus, who: Asker, arguments: argparse.Namespace) -> None:
-        self._bus = bus
-        self._who = who
         self._arguments = arguments
         self._said = ""
+        wanted = JobLog(
+            id=arguments.job,
+            stream=STDERR if arguments.stderr else STDOUT,
+            tail_lines=arguments.lines,
+            tail_bytes=arguments.bytes,
+            follow=arguments.follow,
+            node=arguments.node,
+            attempt=arguments.attempt,
+        )
+        self._output = JobOutput(bus, who, wanted, self._say)
 
     async def run(self) -> int:
-        """Print the attempt that is meant. If the job is followed, print all until it has ended."""
+        """Print the run that is meant. If the job is followed, print all until it has ended; returns its status."""
         seen = 0
-        while (first := await self._begun(seen)) is not None:
+        while (first := await self._output.begun(seen)) is not None:
             await self._copy(first)
             if not self._arguments.follow:
                 return 0
@@ -53,48 +54,8 @@ class LogPrinter:
                 break
         from rankd.cli.jobs.delivery import status_of
 
-        record = await self._record()
+        record = await self._output.record()
         return status_of(record) if record.state in FINAL_STATES else 0
-
-    async def _begun(self, seen: int) -> LogStream | None:
-        """The first stream of an attempt after ``seen``, open. None: the job has ended, and there was none."""
-        while True:
-            record = await self._record() if seen else None
-            if record is None or record.state == "running":
-                stream = self._stream(STDERR if self._arguments.stderr else STDOUT, self._arguments.node)
-                try:
-                    if (await stream.open()).attempt > seen:
-                        return stream
-                    await stream.leave()
-                except Refused as refusal:
-                    if refusal.code != "not_started" or not self._arguments.follow:
-                        raise
-                    self._say(refusal.message)
-                    record = await self._record()
-                    if record.state in FINAL_STATES:
-                        raise
-            if record is not None and record.state in FINAL_STATES:
-                return None
-            await asyncio.sleep(LOOK_S)
-
-    async def _record(self) -> JobRecord:
-        ask = encode(JobShow(id=self._arguments.job))
-        return await repeat(
-            lambda: self._bus.request(self._who.subject("job.show"), ask, JobRecord), time.monotonic() + PATIENCE_S
-        )
-
-    def _stream(self, stream: Stream, node: str | None, attempt: int | None = None) -> LogStream:
-        given = self._arguments
-        wanted = JobLog(
-            id=given.job,
-            stream=stream,
-            tail_lines=given.lines,
-            tail_bytes=given.bytes,
-            follow=given.follow,
-            node=node,
-            attempt=given.attempt or attempt,
-        )
-        return LogStream(self._bus, self._who, wanted, patience_s=None if given.follow else PATIENCE_S)
 
     async def _copy(self, first: LogStream) -> None:
         """Print all streams of the attempt of the first one, side by side."""
@@ -104,10 +65,10 @@ class LogPrinter:
         for node in nodes:
             prefix = node if len(nodes) > 1 else None
             if node != opened.node:
-                stream = self._stream(STDERR if given.stderr else STDOUT, node, opened.attempt)
+                stream = self._output.stream(node=node, attempt=opened.attempt)
                 copies.append(self._print(stream, _Output(sys.stdout, prefix)))
             if given.both:
-                beside = self._stream(STDERR, node, opened.attempt)
+                beside = self._output.stream(stream=STDERR, node=node, attempt=opened.attempt)
                 copies.append(self._print(beside, _Output(sys.stderr, prefix), unless=opened.path))
         await asyncio.gather(*copies)
 
