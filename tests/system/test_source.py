@@ -33,9 +33,9 @@ LOOKING = {
     "config": [["history", "--admin"], ["history", "--admin", "--json"], ["history", "--admin", "--diff", "2"]],
     "reload": [["--dry-run", "--admin"], ["--dry-run", "--admin", "--json"]],
 }  # fmt: skip
-ONLY_OVER_THE_BUS = {"deadletter", "diag", "health", "streams", "watch", "when"}
+ONLY_OVER_THE_BUS = {"deadletter", "diag", "health", "logs", "streams", "watch", "when"}
 """They show what services, the intake and streams have; there is nothing of it in the file to compare with."""
-ACTING = {"submit", "cancel", "hold", "release", "update", "retry", "node"}
+ACTING = {"submit", "run", "attach", "shell", "cancel", "hold", "release", "update", "retry", "node"}
 SERVICES = {"intake", "prioritizer", "scheduler", "forecaster", "agent", "gateway", "notifier"}
 NEITHER = {"up", "demo", "evaluate", "simulate", "import", "auth", "login", "db", "completion"} | SERVICES
 
