@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-users test-cgroup2 test-cgroup2-devices test-gpu lint audit format docs reference bench bench-scale soak soak-load torture fuzz lock clean
+.PHONY: help install demo test test-users test-cgroup2 test-cgroup2-devices test-gpu lint audit format docs reference bench bench-scale soak soak-load torture fuzz pictures vendor lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):[^#]*## /\1\t/' | expand -t 22
@@ -105,6 +105,12 @@ bench-scale: install ## a million pending jobs on real processes: ten minutes; a
 
 COMPILE = uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-annotate \
 	--custom-compile-command "make lock"
+
+pictures: install ## the pictures of the page in docs/pictures, made by the tests in a browser
+	@RANKD_PICTURES=docs/pictures $(BIN)/pytest tests/browser -k every_page
+
+vendor: ## fetch the scripts and styles of others that vendor.toml lists (needs npm), and compare their hashes
+	@.ci/vendor
 
 lock: ## resolve the dependencies again (needs uv)
 	@$(COMPILE) pyproject.toml --output-file requirements.lock

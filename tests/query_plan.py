@@ -25,3 +25,29 @@ def plans(connection: Connection) -> Iterator[list[tuple[str, list[str]]]]:
         yield found
     finally:
         event.remove(connection, "before_cursor_execute", note)
+
+
+class plans_of_reader:  # noqa: N801 - reads like the function above
+    """A reader that also collects (statement, steps) of each statement in ``found``."""
+
+    def __init__(self, reader):
+        self._reader = reader
+        self.found = []
+
+    def cursor(self):
+        return _Noting(self._reader, self.found)
+
+
+class _Noting:
+    def __init__(self, reader, found):
+        self._reader, self._cursor, self._found = reader, reader.cursor(), found
+
+    def execute(self, sql, parameters=()):
+        other = self._reader.cursor()
+        other.execute(f"EXPLAIN QUERY PLAN {sql}", parameters)
+        self._found.append((sql, [row[3] for row in other.fetchall()]))
+        other.close()
+        self._cursor.execute(sql, parameters)
+
+    def __getattr__(self, name):
+        return getattr(self._cursor, name)

@@ -7,7 +7,7 @@ from builder import NOW
 from contract.engine import Sqlite
 from contract.store import ROOT, Store
 from contract.world import BLOCKED, FIRST, RUNNING, SECOND, allocate, fill_world
-from query_plan import plans
+from query_plan import plans, plans_of_reader
 
 from rankd.core.change.job_action import cancel
 from rankd.core.model.job import Dependency
@@ -23,6 +23,11 @@ from rankd.store.feed.notification import due_in, missed_events, next_lane, note
 from rankd.store.feed.occupancy import read_open
 from rankd.store.feed.pending_kind import all_arrays, all_tasks, changed_arrays, changed_tasks, indices_in
 from rankd.store.feed.shape import read_shape
+from rankd.store.look.array_grid import array_grid
+from rankd.store.look.newest import newest
+from rankd.store.look.queue_first import first_of_queues
+from rankd.store.look.rank_window import RankFilter, window
+from rankd.store.look.service_past import last_generations
 from rankd.store.record.allocation_device import devices_of, devices_of_nodes, held_devices
 from rankd.store.record.array import which_are_arrays
 from rankd.store.record.array_match import outcome_of, waiting_array
@@ -194,3 +199,27 @@ async def test_the_check_sees_a_long_scan(world):
     first, second = await world.read(run)
     assert first == "SCAN jobs"
     assert second.startswith("SCAN jobs USING COVERING INDEX")
+
+
+@pytest.mark.parametrize(
+    ("look", "arguments"),
+    [
+        (newest, []),
+        (first_of_queues, []),
+        (last_generations, [100]),
+        (array_grid, [FIRST]),
+        (window, [RankFilter(), 0, 50]),
+        (window, [RankFilter(), 20_000, 50]),
+        (window, [RankFilter(user="alice"), 0, 50]),
+        (window, [RankFilter(only="alice", text="x"), 0, 50]),
+        (window, [RankFilter(account="physics", queue="root", text="7"), 0, 50]),
+    ],
+)
+async def test_the_page_reads_no_long_table_from_its_beginning_to_its_end(world, look, arguments):
+    def run(connection):
+        reader = plans_of_reader(connection.connection)
+        look(reader, *arguments)
+        assert reader.found, "it runs no statement"
+        return long_scans(reader.found)
+
+    assert await world.read(run) == []

@@ -28,9 +28,10 @@ class Machine:
         self.directory = directory
         self._process: subprocess.Popen[str] | None = None
 
-    def start(self, *options: str, rights: Sequence[str] = ("--run-as", "agent")) -> str:
+    def start(self, *options: str, rights: Sequence[str] = ("--run-as", "agent"), has_page: bool = False) -> str:
         """Returns what it says until it is up. ``rights``: by default, jobs of all users run here."""
-        command = [*self.words, "up", "--dir", str(self.directory), *options, *rights]
+        page = [] if has_page else ["--no-web"]  # most tests need none, and each starts a process for it
+        command = [*self.words, "up", "--dir", str(self.directory), *options, *rights, *page]
         self._process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=self.directory.parent
         )

@@ -109,7 +109,16 @@ def test_secrets_are_private_and_on_no_command_line(machine):
     auth = machine.directory / "auth"
     assert stat.S_IMODE(auth.stat().st_mode) == 0o700
     files = [path for path in auth.iterdir() if path.is_file()]
-    names = {"site.key", "services.creds", "node.creds", "notifier.creds", "admin.creds", "register.json"}
+    names = {
+        "site.key",
+        "services.creds",
+        "node.creds",
+        "notifier.creds",
+        "web.creds",
+        "web-gateway.creds",
+        "admin.creds",
+        "register.json",
+    }
     assert {path.name for path in files} == names
     assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}
     secret = (auth / "site.key").read_text().strip()

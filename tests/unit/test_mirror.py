@@ -34,6 +34,7 @@ RUNS_SQL = {f"{module.removeprefix('rankd.').replace('.', '/')}.py" for module, 
 
 DECLARES = {
     "core/model/job_place.py": "a record",
+    "core/words.py": "texts",
     "bus/tls_files.py": "a record",
     "wire/enrolment.py": "records",
     "cli/jobs/delivered.py": "a record",
@@ -201,6 +202,8 @@ ELSEWHERE = {
     "cli/services/db_backup.py": "tests/integration/test_db_copy.py",
     "cli/services/db_copy.py": "tests/integration/test_db_copy.py",
     "cli/run/up_encryption.py": "tests/system/test_tls.py",
+    "cli/run/up_page.py": "tests/system/test_page.py",
+    "cli/services/web_command.py": "tests/system/test_page.py",
     "cli/services/agent_enrolment.py": "tests/system/test_enrolment.py",
     "cli/services/db.py": "tests/unit/cli/look/test_look.py",
     "cli/services/health.py": "tests/integration/test_liveness.py",

@@ -108,6 +108,7 @@ COMMANDS: dict[str, Command] = {
     "forecaster": Command("Services", "services.service_command", "says when pending jobs will start"),
     "agent": Command("Services", "services.agent_command", "runs jobs on a node"),
     "gateway": Command("Services", "services.service_command", "lets users of this machine ask as themselves"),
+    "web": Command("Services", "services.web_command", "the page: the queue in a browser, live"),
     "notifier": Command("Services", "services.service_command", "sends the notifications that jobs ask for"),
     "health": Command("Services", "services.health", "whether a service is ready"),
     "db": Command("Services", "services.db", "upgrade, check or query the database"),

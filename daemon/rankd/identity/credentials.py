@@ -22,6 +22,8 @@ SERVICES_CREDENTIALS = "services.creds"
 """The credentials of the services, beside those of the site's owner."""
 NOTIFIER_CREDENTIALS = "notifier.creds"
 """The credentials of the notifier, which reach less than those of the services."""
+WEB_CREDENTIALS, WEB_GATEWAY_CREDENTIALS = "web.creds", "web-gateway.creds"
+"""The credentials of the page: to answer about its health, and to ask for the users whom it has signed in."""
 OWNER_ONLY = 0o600
 MOST_BYTES = 64 * 2**10
 

@@ -30,6 +30,8 @@ from rankd.wire.subject import (
     SESSION,
     STREAM_EVENTS,
     WAKE,
+    WEB,
+    WEB_VERBS,
     diag_subject,
     encode_name,
     enqueue_subject,
@@ -88,7 +90,9 @@ def admin_imports(services: str, user: str) -> list[Import]:
 
 
 def gateway_imports(services: str, gateway: str) -> list[Import]:
-    """What a gateway reaches: requests for users, under its own name."""
+    """What a gateway reaches: requests for users, under its own name. That of the page: some verbs only."""
+    if gateway == WEB:
+        return _imports(services, [f"{PREFIX}.gateway.{WEB}.*.{verb}" for verb in WEB_VERBS], [])
     return _imports(services, [f"{PREFIX}.gateway.{encode_name(gateway)}.>"], [])
 
 
@@ -98,7 +102,7 @@ def node_imports(services: str, node: str, *, vouches: bool = False) -> list[Imp
     ``vouches``: an administrator lets it ask for the users of its machine, under its own name as a gateway's.
     """
     asked = [node_subject(node, kind) for kind in NODE_REQUESTS]
-    if vouches and node != HEAD:
+    if vouches and node not in (HEAD, WEB):
         asked.append(f"{PREFIX}.gateway.{encode_name(node)}.>")
     return _imports(services, asked, [node_subject(node, kind) for kind in NODE_HEARS])
 
@@ -147,6 +151,16 @@ def notifier_publishes() -> list[str]:
 def notifier_hears() -> list[str]:
     """What the notifier may subscribe to: its own inboxes, questions about its health, and new configurations."""
     return [f"{inbox_prefix(NOTIFIER)}.>", health_subject(NOTIFIER), diag_subject(NOTIFIER), EVENT_CONFIGURATION, WAKE]
+
+
+def web_publishes() -> list[str]:
+    """What the page may publish in the services' account: nothing that anybody listens to."""
+    return [f"{inbox_prefix(WEB)}.nothing"]
+
+
+def web_hears() -> list[str]:
+    """What the page may subscribe to: its own inboxes, questions about its health, and hints that something is new."""
+    return [f"{inbox_prefix(WEB)}.>", health_subject(WEB), EVENT_CONFIGURATION, EVENT_RANKING, WAKE]
 
 
 def _imports(services: str, asked: Sequence[str], heard: Sequence[str]) -> list[Import]:

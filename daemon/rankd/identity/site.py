@@ -45,11 +45,13 @@ from rankd.identity.reach import (
     services_exports,
     session_imports,
     user_imports,
+    web_hears,
+    web_publishes,
 )
 from rankd.identity.trusted_node import read_trusted
 from rankd.wire.codec import UNREADABLE
 from rankd.wire.enrolment import MOST_BYTES
-from rankd.wire.subject import ENROL, NOTIFIER, inbox_prefix
+from rankd.wire.subject import ENROL, NOTIFIER, WEB, inbox_prefix
 
 KEY_FILE = "site.key"
 REVOKED_FILE = "revoked.json"
@@ -64,6 +66,7 @@ ENROLMENT_SUBSCRIPTIONS = 4
 NOTIFIERS_REACH = Narrow(
     publish=notifier_publishes(), subscribe=notifier_hears(), subscriptions=64, payload_bytes=2**20, answers=True
 )
+WEBS_REACH = Narrow(publish=web_publishes(), subscribe=web_hears(), subscriptions=64, payload_bytes=2**16, answers=True)
 
 ALL_OF_THEM = "*"
 """In an account's revocations: every user of it."""
@@ -82,6 +85,8 @@ class Role(StrEnum):
     """A connection in the services' account that reaches little of it."""
     SESSIONS = "sessions"
     """The account through which sessions of users with nodes go. Nobody is in it."""
+    WEB = "web"
+    """The page's, in the services' account. It reaches nothing there; it asks for users as a gateway."""
     ENROLMENT = "enrolment"
     """An invitation that has not been exchanged yet."""
 
@@ -211,6 +216,12 @@ class Site:
         """Credentials of the notifier, which talks to the world: in the services' account, but for little of it."""
         key = new_key(KeyKind.USER)
         claims = UserClaims(public=key.public, name=NOTIFIER, role=Role.NOTIFIER, narrow=NOTIFIERS_REACH)
+        return Credentials(user_token(self._account(Role.SERVICES, ""), claims, now), key.seed, self.ca)
+
+    def web(self, now: float) -> Credentials:
+        """Credentials of the page: in the services' account, where it only answers about its health."""
+        key = new_key(KeyKind.USER)
+        claims = UserClaims(public=key.public, name=WEB, role=Role.WEB, narrow=WEBS_REACH)
         return Credentials(user_token(self._account(Role.SERVICES, ""), claims, now), key.seed, self.ca)
 
     def static_notifier(self, now: float) -> Credentials:

@@ -12,6 +12,19 @@ from urllib.parse import unquote
 PREFIX = "rankd.v1"
 HEAD = "head"
 """The name of the gateway beside the services. No node's gateway has it."""
+WEB = "web"
+"""The name of the service of the page, and of its gateway. No node's gateway has it."""
+WEB_VERBS = (
+    "job.cancel",
+    "job.hold",
+    "job.release",
+    "job.retry",
+    "job.update",
+    "diag.show",
+    "report.make",
+    "report.part",
+)
+"""All that the page may ask for its users. The broker lets it publish on no other subject."""
 
 SESSION, OPENED = "session", "opened"
 """The kinds of a node's subjects on which sessions are granted, and on which its agent says that one is open."""

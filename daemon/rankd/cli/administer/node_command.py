@@ -205,11 +205,11 @@ def _check_may_vouch(node: str) -> None:
         Refused: ``bad_name``, ``usage``: it can't.
     """
     from rankd.core.admission.node_check import check_node_name
-    from rankd.wire.subject import HEAD
+    from rankd.wire.subject import HEAD, WEB
 
     check_node_name(node)
-    if node == HEAD:
-        raise Refused("usage", f"'{HEAD}' is the name of rankd's own gateway; give the node another name", "node")
+    if node in (HEAD, WEB):
+        raise Refused("usage", f"'{node}' is the name of rankd's own gateway; give the node another name", "node")
 
 
 def _names(expressions: list[str]) -> list[str]:

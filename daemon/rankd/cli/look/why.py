@@ -13,6 +13,7 @@ from rankd.cli.common.screen import print_line
 from rankd.core.errors import Unavailable
 from rankd.core.model.array import shown_name
 from rankd.core.model.nodelist import fold
+from rankd.core.words import DECISIONS, OVERRIDES, REASONS, STATES
 
 if TYPE_CHECKING:
     from rankd.cli.common.option import Subparsers
@@ -20,31 +21,10 @@ if TYPE_CHECKING:
     from rankd.core.evaluate.gap import Gap, Way
     from rankd.core.evaluate.result import Result
 
-_DECISIONS = {
-    "priority": "its priority is higher",
-    "queue": "of the queues' offsets and fences, although its own priority is lower",
-    "queue order": "its queue has used less of its share; the priorities are equal",
-    "submission": "it was submitted earlier; the priorities are equal",
-}
-_OVERRIDES = {
-    "initial": "it has no points yet",
-    "expedited": "its urgency is 31",
-    "fixed": "its priority is fixed",
-    "class": "only priority classes count in this configuration",
-    "fcfs": "only the time of submission counts in this configuration",
-}
-"""Why a priority is not the sum of the points."""
 _SIDES = {"above": "Just above", "above_other": "The next above of another user", "below": "Just below"}
 SHOWN = 5
 """The most nodes that are listed."""
 
-_STATES = {
-    "completed": "has completed",
-    "failed": "has failed",
-    "timeout": "has reached its time limit",
-    "cancelled": "was cancelled",
-    "node_lost": "was lost with its node",
-}
 _CAUSES = {
     "later jobs": "{} jobs that were submitted later ran before it or beside it",
     "longer runs": "{} jobs ran longer than their time limits",
@@ -52,20 +32,6 @@ _CAUSES = {
     "order": "other jobs went first, since priorities changed",
 }
 """What delayed a job, with the number of jobs or nodes."""
-_REASONS = {
-    "held": "it is held",
-    "dependency": "it waits for other jobs",
-    "dependency never satisfied": "it can never start, since it waits for what can't happen any more",
-    "array limit": "as many tasks of its array run as may run at a time",
-    "begin time": "its begin time has not come",
-    "resources": "there is no room now",
-    "no node fits": "too few nodes could hold it at present",
-    "queue quota": "its queue is at its maximum",
-    "reserved": "the room is kept for a job before it",
-    "user limit": "its user or group is at a limit",
-    "application waiting": "its application waits for its turn",
-    "not eligible": "its queue can't hold jobs any more",
-}
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -197,7 +163,7 @@ def _reason(answer: dict[str, Any]) -> list[str]:
     reason, lines = answer["reason"], []
     if reason:
         fact = f": {answer['reason_fact']}" if answer["reason_fact"] else ""
-        lines.append(f"It does not run because {_REASONS.get(reason, reason)}{fact}.")
+        lines.append(f"It does not run because {REASONS.get(reason, reason)}{fact}.")
         lines += _advice(answer)
         lines += _lacking(answer.get("lacks") or [])
     if answer.get("expected_start_at"):
@@ -218,7 +184,7 @@ def _advice(answer: dict[str, Any]) -> list[str]:
 
 def _state(answer: dict[str, Any]) -> str:
     """The state of a job that does not wait, and how it ended."""
-    shown = _STATES.get(answer["state"], f"is {answer['state']}")
+    shown = STATES.get(answer["state"], f"is {answer['state']}")
     where = f" on {answer['nodelist']}" if answer["nodelist"] else ""
     status = f" with exit status {answer['exit_status']}" if answer.get("exit_status") else ""
     message = f": {answer['message']}" if answer.get("message") else ""
@@ -281,7 +247,7 @@ def _sum(answer: dict[str, Any]) -> list[str]:
     lines = []
     if answer["override"]:
         by = f" by {answer['override_by']}" if answer["override_by"] else ""
-        why = _OVERRIDES.get(answer["override"], answer["override"])
+        why = OVERRIDES.get(answer["override"], answer["override"])
         lines.append(f"The sum below does not count, because {why}{by}.")
     lines.append(f"  {answer['class_value']:>14} class value")
     lines += [
@@ -340,5 +306,5 @@ def _decision(decided_by: str, first: dict[str, Any]) -> str:
     """Why the first of two neighbours goes first. ``first`` has its ``override``."""
     override = first.get("override")
     if decided_by != "override" or override is None:  # hidden, of another user's job
-        return _DECISIONS["priority" if decided_by == "override" else decided_by]
-    return _OVERRIDES.get(override, str(override))
+        return DECISIONS["priority" if decided_by == "override" else decided_by]
+    return OVERRIDES.get(override, str(override))

@@ -16,6 +16,7 @@ from rankd.cli.common.node_resources import add_devices, node_resources
 from rankd.cli.common.option import add_broker, add_command, refuse_empty
 from rankd.cli.common.output import OutputError
 from rankd.cli.run.up_encryption import add_encryption, broker_encrypts, check_encryption, tls_of
+from rankd.cli.run.up_page import add_page, has_page, say_page
 from rankd.cli.run.up_rights import (
     add_rights,
     check_rights,
@@ -24,7 +25,7 @@ from rankd.cli.run.up_rights import (
     rights_in_words,
     run_as_of,
 )
-from rankd.cli.services.service_option import pairs
+from rankd.cli.services.service_option import pairs, port
 from rankd.client.asker import login_name
 from rankd.core.errors import Refused
 from rankd.core.model.server_url import is_postgres
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from rankd.services.up.interface import Up
 
 
-LARGEST_PORT = 65_535
 LONGEST_NUMBER = 6
 
 
@@ -68,6 +68,7 @@ def add_parser(subparsers: Subparsers) -> None:
         help="where the records are kept: sqlite (the default), postgresql (a server run in the directory),"
         " or postgresql://USER@HOST/NAME, a server that runs already (default: $RANKD_DB, if it names a server)",
     )
+    add_page(parser)
     _add_broker(parser)
     _add_node(parser)
     add_rights(parser)
@@ -118,13 +119,6 @@ def _number_of_nodes(text: str) -> int:
     """A number from 0, in ASCII digits."""
     if not (text.isascii() and text.isdecimal()) or len(text) > LONGEST_NUMBER:
         raise argparse.ArgumentTypeError(f"'{text}' is not a whole number from 0")
-    return int(text)
-
-
-def port(text: str) -> int:
-    """``4222``; 0 means a free one."""
-    if not text.isdecimal() or int(text) > LARGEST_PORT:
-        raise argparse.ArgumentTypeError(f"'{text}' is not a port; write a number from 1 to {LARGEST_PORT}, or 0")
     return int(text)
 
 
@@ -214,6 +208,8 @@ def _options(arguments: argparse.Namespace) -> UpOptions:
         has_authentication=not arguments.no_auth,
         keep_jobs=arguments.keep_jobs,
         has_notifications=not arguments.no_notifier,
+        has_web=has_page(arguments),
+        web_port=arguments.web_port,
     )
 
 
@@ -288,6 +284,7 @@ Try, in another terminal:
 
 Ctrl-C stops everything; {"running jobs go on, " if arguments.keep_jobs else ""}queued jobs stay."""  # noqa: S608 - a hint for people; nobody runs it
     )
+    say_page(arguments.dir, state, flag, _say)
     if (invitation := invitation_of_others(arguments, _word(arguments.dir.absolute()))) is not None:
         _say(f"\n{invitation}")
     if arguments.listen:

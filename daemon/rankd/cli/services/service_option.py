@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from rankd.cli.common.option import Subparsers
 
 
+LARGEST_PORT = 65_535
+
+
 def add_service(
     subparsers: Subparsers, name: str, run: Callable[[argparse.Namespace], int], text: str
 ) -> argparse.ArgumentParser:
@@ -103,6 +106,13 @@ def amount_of_bytes(text: str) -> int:
     if size < LEAST_STREAM_BYTES:
         raise argparse.ArgumentTypeError(f"'{text}' is too little: the streams need {LEAST_STREAM_BYTES // 2**20}Mi")
     return size
+
+
+def port(text: str) -> int:
+    """``4222``; 0 means a free one."""
+    if not (text.isascii() and text.isdecimal()) or int(text) > LARGEST_PORT:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a port; write a number from 1 to {LARGEST_PORT}, or 0")
+    return int(text)
 
 
 def pairs(text: str) -> dict[str, str]:

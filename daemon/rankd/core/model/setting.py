@@ -5,6 +5,7 @@ The text below a field is its description in ``docs/reference/configuration.md``
 
 from __future__ import annotations
 
+from ipaddress import ip_network
 from typing import Annotated, Literal
 
 import msgspec
@@ -328,6 +329,30 @@ class NotificationSettings(_Setting, frozen=True, kw_only=True):
     letter, which `rankd deadletter` shows."""
 
 
+class WebSettings(_Setting, frozen=True, kw_only=True):
+    """Who signs in to the page (`rankd web`) besides the user who started the site."""
+
+    proxies: list[str] = []
+    """A list of addresses or networks (`["127.0.0.1", "10.0.0.0/24"]`) of proxies that authenticate users. A request
+    from one of them is its user's: the one whom `user_header` names. Whoever can connect from such an address can act
+    as any user but root. `[]`: the page signs in only the user who started the site, by a link for one use."""
+    user_header: Annotated[str, Meta(pattern=r"^[A-Za-z0-9-]{1,64}$")] = "X-Remote-User"
+    """The header in which such a proxy names the user. The proxy has to remove this header from what users send."""
+
+    def __post_init__(self) -> None:
+        """Check the addresses.
+
+        Raises:
+            ValueError: one is no address and no network.
+        """
+        for text in self.proxies:
+            try:
+                ip_network(text)
+            except ValueError:
+                message = f"proxies: '{text}' is no address and no network; write 10.0.0.7 or 10.0.0.0/24"
+                raise ValueError(message) from None
+
+
 class Qos(_Setting, frozen=True, kw_only=True):
     """A quality of service: its priority and the price of usage under it."""
 
@@ -388,6 +413,7 @@ class Settings(_Setting, frozen=True, kw_only=True):
     forecast: ForecastSettings = ForecastSettings()
     nats: NatsSettings = NatsSettings()
     notifications: NotificationSettings = NotificationSettings()
+    web: WebSettings = WebSettings()
     default_qos: str = "normal"
     """The QoS of a job that names none. It must be one of `[[qos]]`."""
     qos: list[Qos] = msgspec.field(default_factory=lambda: [Qos(name="normal")])

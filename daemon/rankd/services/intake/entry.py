@@ -11,7 +11,7 @@ from rankd.core.errors import Unavailable
 from rankd.services.intake.gateways import Gateways
 from rankd.services.intake.host_groups import HostGroupsOfUsers
 from rankd.services.intake.rests import Rests
-from rankd.wire.subject import HEAD, Asker, asker_of, is_claiming
+from rankd.wire.subject import HEAD, WEB, Asker, asker_of, is_claiming
 
 
 class Entry:
@@ -21,7 +21,7 @@ class Entry:
         self._configuration = configuration
         self._groups = groups
         self._rests = rests
-        self.gateways = Gateways(self._has_rights)
+        self.gateways = Gateways(self._has_rights, lambda: bool(configuration().settings.web.proxies))
 
     async def enter(self, subject: str, verb: str) -> Submitter:
         """The asker of a request for this verb.
@@ -43,7 +43,7 @@ class Entry:
         try:
             await self._groups.need_staff(asker.user)
         except Unavailable:
-            if claims or asker.via not in (None, HEAD):
+            if claims or asker.via not in (None, HEAD, WEB):
                 raise
 
     def _has_rights(self, user: str) -> bool:

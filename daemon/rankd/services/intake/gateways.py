@@ -7,12 +7,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from rankd.core.admission.gateway_rule import check_gateway
+from rankd.core.admission.gateway_rule import check_gateway, check_page
 from rankd.core.errors import RankdError
 from rankd.identity.credentials import read_credentials
 from rankd.identity.site import REVOKED_FILE, read_barred_users
 from rankd.identity.trusted_node import TRUSTED_FILE, read_trusted
-from rankd.wire.subject import HEAD, Asker
+from rankd.wire.subject import HEAD, WEB, Asker
 
 log = logging.getLogger("rankd.intake")
 
@@ -21,10 +21,14 @@ NOBODY: tuple[frozenset[str], frozenset[str]] = frozenset(), frozenset()
 
 
 class Gateways:
-    """``has_rights``: whether the configuration gives a user more rights than others. The site's owner has them."""
+    """``has_rights``: whether the configuration gives a user more rights than others. The site's owner has them.
 
-    def __init__(self, has_rights: Callable[[str], bool]) -> None:
+    ``has_proxy``: whether the configuration lists a proxy at which users of the page sign in.
+    """
+
+    def __init__(self, has_rights: Callable[[str], bool], has_proxy: Callable[[], bool] = lambda: False) -> None:
         self._has_rights = has_rights
+        self._has_proxy = has_proxy
         self._site: Path | None = None
         self._stamps: list[tuple[int, int] | None] = []
         self._lists = NOBODY
@@ -44,8 +48,11 @@ class Gateways:
         """
         if asker.via is None or asker.via == HEAD:
             return
-        has_rights = asker.user == self._owner or self._has_rights(asker.user)
         trusted, barred = self._present()
+        if asker.via == WEB:
+            check_page(asker.user, self._owner, barred, is_behind_proxy=self._has_proxy())
+            return
+        has_rights = asker.user == self._owner or self._has_rights(asker.user)
         check_gateway(asker.via, asker.user, trusted, barred, has_rights=has_rights)
 
     def _present(self) -> tuple[frozenset[str], frozenset[str]]:

@@ -8,19 +8,9 @@ from typing import Any, TypeVar
 import msgspec
 
 from rankd.bus.endpoint import Reply, UserHandler, Verb
-from rankd.core.admission.permission import OwnedJob, ThingsOf, check, may
-from rankd.core.admission.privacy import (
-    is_about_hidden,
-    seen,
-    seen_devices,
-    seen_lacks,
-    seen_late,
-    seen_neighbours,
-    seen_shares,
-    sees_all,
-)
+from rankd.core.admission.permission import ThingsOf, check
+from rankd.core.admission.privacy import seen, seen_devices, seen_shares
 from rankd.core.admission.submitter import Submitter
-from rankd.core.model.array import parse_name
 from rankd.core.model.server_url import is_postgres
 from rankd.services.intake.look_turns import LookTurns
 from rankd.services.intake.rests import Rests
@@ -31,12 +21,10 @@ from rankd.store.engine.postgres_site import site_of_server
 from rankd.store.engine.reading import Reader, Row
 from rankd.store.engine.site import site_of
 from rankd.store.look import page
+from rankd.store.look.as_asker import check_sees, job_script_for, job_shown_to, narrowed, why_for
 from rankd.store.look.filter_check import check_filter
-from rankd.store.look.job_detail import job_detail, owner_of
-from rankd.store.look.job_script import job_script
 from rankd.store.look.service_list import services as service_list
 from rankd.store.look.start_range import start_range
-from rankd.store.look.why import why
 from rankd.wire.codec import decode_strict
 from rankd.wire.job_selection import JobName
 from rankd.wire.message import (
@@ -95,9 +83,9 @@ class LookVerbs:
             Verb("site.show", site),
             Verb("schema.show", schema),
             Verb("service.list", services),
-            Verb("job.show", self._of_job("job.show", _shown)),
-            Verb("job.script", self._of_job("job.script", _script)),
-            Verb("job.why", self._of_job("job.why", _why)),
+            Verb("job.show", self._of_job("job.show", job_shown_to)),
+            Verb("job.script", self._of_job("job.script", job_script_for)),
+            Verb("job.why", self._of_job("job.why", why_for)),
             Verb("job.when", self._when),
             Verb("job.history", self._history),
             Verb("job.events", self._events),
@@ -112,7 +100,7 @@ class LookVerbs:
             wanted = decode_strict(payload, JobShow)
 
             def checked(connection: Connection) -> Row:
-                _check_sees(reader := _reader(connection), wanted.id, asker, action)
+                check_sees(reader := _reader(connection), wanted.id, asker, action)
                 return query(reader, wanted.id, asker)
 
             return await self.single.look(asker.user, checked)
@@ -123,14 +111,14 @@ class LookVerbs:
         wanted = decode_strict(payload, JobShow)
 
         def checked(connection: Connection) -> Row:
-            _check_sees(reader := _reader(connection), wanted.id, asker, "job.when")
+            check_sees(reader := _reader(connection), wanted.id, asker, "job.when")
             return start_range(reader, wanted.id)
 
         return self._estimates.note(await self.single.look(asker.user, checked))
 
     def _jobs(self, action: str, kind: type[Jobs], query: Callable[[Reader, Jobs], page.Page]) -> UserHandler:
         async def handle(asker: Submitter, payload: bytes) -> Reply:
-            wanted = _narrowed(decode_strict(payload, kind), asker, action)
+            wanted = narrowed(decode_strict(payload, kind), asker, action)
 
             def checked(reader: Reader) -> page.Page:
                 check_filter(reader, wanted, asker.user)
@@ -156,7 +144,7 @@ class LookVerbs:
         wanted = decode_strict(payload, HistoryRequest)
 
         def checked(reader: Reader) -> page.Page:
-            _check_sees(reader, wanted.id, asker, "job.history")
+            check_sees(reader, wanted.id, asker, "job.history")
             return page.event_page(reader, wanted)
 
         return await self.page(asker, checked, self.single)
@@ -183,47 +171,6 @@ def own_users(asker: Submitter, users: Sequence[str] | None, action: str, doing:
     if asker.privileged:
         return None if users is None else list(users)
     return [asker.user]
-
-
-def _narrowed(wanted: Jobs, asker: Submitter, action: str) -> Jobs:
-    """The filter without the jobs that this asker does not see. Hidden values can't be searched for.
-
-    Raises:
-        Refused: ``admins_only``: it names other users, whose jobs are hidden.
-    """
-    for user in wanted.users or ():
-        check(asker, action, ThingsOf(user, "looking at jobs"))
-    if sees_all(asker):
-        return wanted
-    if asker.sees == "counts" and not is_about_hidden(msgspec.structs.asdict(wanted)):
-        return wanted
-    return msgspec.structs.replace(wanted, users=[asker.user])
-
-
-def _check_sees(reader: Reader, job: JobName, asker: Submitter, action: str) -> None:
-    """Check that this asker may see this job, if it exists.
-
-    Raises:
-        Refused: ``not_owner``.
-    """
-    if not sees_all(asker) and (owner := owner_of(reader, job)) is not None:
-        check(asker, action, OwnedJob(parse_name(job).job, owner))
-
-
-def _shown(reader: Reader, job: JobName, asker: Submitter) -> Row:
-    owner = owner_of(reader, job) or ""
-    reads_environment = may(asker, "job.show env", OwnedJob(parse_name(job).job, owner)) is None
-    return job_detail(reader, job, owner if reads_environment else "")
-
-
-def _script(reader: Reader, job: JobName, asker: Submitter) -> Row:
-    if (owner := owner_of(reader, job)) is not None:
-        check(asker, "job.script", OwnedJob(parse_name(job).job, owner))
-    return {"id": job, "script": job_script(reader, job)}
-
-
-def _why(reader: Reader, job: JobName, asker: Submitter) -> Row:
-    return seen_late(seen_lacks(seen_neighbours(why(reader, job), asker), asker), asker)
 
 
 def _reader(connection: Any) -> Reader:  # noqa: ANN401 - SQLAlchemy's types leave the driver's connection open

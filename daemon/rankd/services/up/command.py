@@ -10,7 +10,13 @@ import msgspec
 
 from rankd.bus.address import user_in
 from rankd.bus.tls_files import TlsFiles
-from rankd.identity.credentials import CA_FILE, NOTIFIER_CREDENTIALS, SERVICES_CREDENTIALS
+from rankd.identity.credentials import (
+    CA_FILE,
+    NOTIFIER_CREDENTIALS,
+    SERVICES_CREDENTIALS,
+    WEB_CREDENTIALS,
+    WEB_GATEWAY_CREDENTIALS,
+)
 from rankd.identity.signing_key import SIGNING_KEY
 from rankd.plugin.interpreter import python_command
 
@@ -42,7 +48,8 @@ class UpOptions(msgspec.Struct, frozen=True, kw_only=True):
     ``is_encrypted``: the embedded broker encrypts its connections, with the certificate in ``tls`` or else with one
     for ``tls_names`` and the names of this machine. With ``nats``, ``tls`` has the files for connections to it.
     ``devices``: made-up ones of each node, such as ``gpu:a100:4``.
-    ``has_notifications``: a notifier runs if the configuration allows notifications.
+    ``has_notifications``: a notifier runs if the configuration allows notifications. ``has_web``: the page runs, on
+    ``web_port`` of this machine (0: the last one that it had, or any).
     """
 
     directory: Path
@@ -66,6 +73,8 @@ class UpOptions(msgspec.Struct, frozen=True, kw_only=True):
     run_as: str = "agent"
     keep_jobs: bool = False
     has_notifications: bool = True
+    has_web: bool = False
+    web_port: int = 0
 
     @property
     def has_site(self) -> bool:
@@ -107,6 +116,8 @@ def service_commands(options: UpOptions, url: str, database: Path | str) -> list
         commands.append(("notifier", [*rankd, *_notifier(options, url, database)]))
     if options.has_site:
         commands.append(("gateway", [*rankd, *_gateway(options, url)]))
+    if options.has_web:
+        commands.append(("web", [*rankd, *_web(options, url, database)]))
     if options.local_agent:
         local = [*_agent(options, url, options.agent_name, "agent", NODE_CREDENTIALS), *_rights(options)]
         offers = [*_given("resources", options.resources), *_labels(options.labels), *_devices(options)]
@@ -173,6 +184,14 @@ def _notifier(options: UpOptions, url: str, database: Path | str) -> list[str]:
     key = ["--key", str(signing_key(options))]
     files = [*database_flag(database), "--config", str(options.config.absolute())]
     return ["notifier", *_broker(options, url, NOTIFIER_CREDENTIALS), *files, *key]
+
+
+def _web(options: UpOptions, url: str, database: Path | str) -> list[str]:
+    auth = auth_directory(options.directory)
+    asking = ["--gateway-creds", str(auth / WEB_GATEWAY_CREDENTIALS)] if options.has_site else []
+    files = [*database_flag(database), "--state", str(auth)]
+    own = ["--owner", options.admin, "--port", str(options.web_port)]
+    return ["web", *_broker(options, url, WEB_CREDENTIALS), *asking, *files, *own]
 
 
 def signing_key(options: UpOptions) -> Path:

@@ -55,7 +55,7 @@ from rankd.services.up.space import check_space, stream_bytes
 from rankd.services.up.trust import establish
 from rankd.store.engine.lock import acquire_or_fail
 from rankd.wire.message import Health
-from rankd.wire.subject import NOTIFIER, encode_name
+from rankd.wire.subject import NOTIFIER, WEB, encode_name
 
 log = logging.getLogger("rankd.up")
 
@@ -238,7 +238,7 @@ class _Machine:
         await self._stop_rest()
 
     async def _stop_rest(self) -> None:
-        for name in ("gateway", NOTIFIER, FORECASTER, "prioritizer", "intake"):
+        for name in (WEB, "gateway", NOTIFIER, FORECASTER, "prioritizer", "intake"):
             if name in self._services:
                 await self._services[name].stop()
         if self._broker is not None:

@@ -9,6 +9,8 @@ from rankd.identity.credentials import (
     CA_FILE,
     NOTIFIER_CREDENTIALS,
     SERVICES_CREDENTIALS,
+    WEB_CREDENTIALS,
+    WEB_GATEWAY_CREDENTIALS,
     read_credentials,
     write_private,
 )
@@ -24,7 +26,7 @@ from rankd.services.up.command import (
     UpOptions,
     auth_directory,
 )
-from rankd.wire.subject import HEAD
+from rankd.wire.subject import HEAD, WEB
 
 DIRECTORY = 0o700
 
@@ -40,9 +42,10 @@ def establish(options: UpOptions, now: float) -> Trust:
     certified = certify(options, open_directory(directory), directory, now)
     site = read_site(directory)  # with the certificate that belongs into credentials
     write_credentials(site, directory, _roles(options), now)
-    write_private(directory / NOTIFIER_CREDENTIALS, site.notifier(now).text())
+    _write_narrow(site, directory, now)
     accounts = [site.account(role, name, now) for _, role, name in _roles(options)]
-    accounts += [site.account(Role.GATEWAY, HEAD, now), read_site(directory).account(Role.SESSIONS, "", now)]
+    accounts += [site.account(Role.GATEWAY, gateway, now) for gateway in (HEAD, WEB)]
+    accounts.append(read_site(directory).account(Role.SESSIONS, "", now))
     accounts += [site.account(Role.NODE, node, now) for node in read_trusted(directory)]
     accounts = list({account.public: account for account in accounts}.values())
     known = {account.public for account in accounts}
@@ -65,10 +68,10 @@ def establish_cluster(directory: Path, admin: str, now: float) -> Trust:
     site = read_site(auth)
     roles = [(SERVICES_CREDENTIALS, Role.SERVICES, ""), (ADMIN_CREDENTIALS, Role.ADMIN, admin)]
     write_credentials(site, auth, roles, now)
-    write_private(auth / NOTIFIER_CREDENTIALS, site.notifier(now).text())
+    _write_narrow(site, auth, now)
     members = [(Role(one.role), one.name) for one in read_register(auth).members.values()]
-    whose = [(role, name) for _, role, name in roles] + [(Role.GATEWAY, HEAD), (Role.ENROLMENT, ""), *members]
-    whose.append((Role.SESSIONS, ""))
+    whose = [(role, name) for _, role, name in roles] + [(Role.GATEWAY, HEAD), (Role.GATEWAY, WEB), *members]
+    whose += [(Role.ENROLMENT, ""), (Role.SESSIONS, "")]
     accounts = [site.account(role, name, now) for role, name in whose]
     accounts += [site.account(Role.NODE, node, now) for node in read_trusted(auth)] + site.barred_accounts(now)
     known = {account.public: account for account in reversed(accounts)}
@@ -96,7 +99,7 @@ def initialize(directory: Path, admin: str, now: float) -> tuple[str, bool]:
     site = open_directory(auth)
     if (auth / ADMIN_CREDENTIALS).exists():
         return read_credentials(auth / ADMIN_CREDENTIALS).claims().name, is_new
-    write_private(auth / NOTIFIER_CREDENTIALS, site.notifier(now).text())
+    _write_narrow(site, auth, now)
     write_credentials(
         site, auth, [(SERVICES_CREDENTIALS, Role.SERVICES, ""), (ADMIN_CREDENTIALS, Role.ADMIN, admin)], now
     )
@@ -112,6 +115,13 @@ def open_directory(directory: Path) -> Site:
     """
     directory.mkdir(mode=DIRECTORY, parents=True, exist_ok=True)
     return open_site(directory)
+
+
+def _write_narrow(site: Site, directory: Path, now: float) -> None:
+    """Write the credentials of the services that reach little: the notifier, and the page."""
+    write_private(directory / NOTIFIER_CREDENTIALS, site.notifier(now).text())
+    write_private(directory / WEB_CREDENTIALS, site.web(now).text())
+    write_private(directory / WEB_GATEWAY_CREDENTIALS, site.credentials(Role.GATEWAY, WEB, now).text())
 
 
 def write_credentials(site: Site, directory: Path, roles: list[tuple[str, Role, str]], now: float) -> None:

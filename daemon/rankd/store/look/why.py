@@ -244,7 +244,7 @@ def _neighbour(connection: Reader, own: Row, job_id: int | None, path: Sequence[
         "override": other["override"],
         "difference": other["priority"] - own["priority"],
         "parts": parts,
-        "decided_by": _decided_by(own, other),
+        "decided_by": decided_by(own, other),
         "meets": _meeting(connection, path, other),
     }
 
@@ -258,7 +258,7 @@ def _meeting(connection: Reader, path: Sequence[Row], other: Row) -> Row | None:
     return {"queue": mine[-1]["queue"].rpartition(".")[0], "this": mine[-1], "other": its[-1]}
 
 
-def _decided_by(own: Row, other: Row) -> str:
+def decided_by(own: Row, other: Row) -> str:
     """Why one of two neighbours is before the other."""
     first, second = (own, other) if own["rank"] < other["rank"] else (other, own)
     if first["priority"] < second["priority"]:

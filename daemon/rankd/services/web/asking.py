@@ -1,0 +1,44 @@
+"""Asks rankd for the visitor: what the broker lets the gateway ``web`` publish, with the visitor's name in it."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import msgspec
+import nats.errors
+
+from rankd.bus.connection import LOST, Bus
+from rankd.bus.refusal import raise_if_refused
+from rankd.core.errors import Unavailable
+from rankd.wire.codec import encode
+from rankd.wire.subject import WEB, gateway_request, user_request
+
+T = TypeVar("T")
+
+ANSWER_S = 30.0
+
+
+class Asking:
+    """``is_gateway``: the broker has accounts, so users are asked for as a gateway; else it believes each subject."""
+
+    def __init__(self, bus: Bus, *, is_gateway: bool) -> None:
+        self._bus = bus
+        self._is_gateway = is_gateway
+
+    async def ask(self, user: str, verb: str, message: object, kind: type[T]) -> T:
+        """The answer to this user's request.
+
+        Raises:
+            Refused, Unavailable: the service's error, or ``no_answer``.
+        """
+        subject = gateway_request(WEB, user, verb) if self._is_gateway else user_request(user, verb)
+        try:
+            reply = await self._bus.client.request(subject, encode(message), timeout=ANSWER_S)
+        except nats.errors.NoRespondersError:
+            message = "the intake does not answer, so nothing can be changed now; `rankd health` says what is wrong"
+            raise Unavailable("no_answer", message) from None
+        except LOST as error:
+            message = f"no answer from rankd ({type(error).__name__}); `rankd health` says what is wrong"
+            raise Unavailable("no_answer", message) from error
+        raise_if_refused(reply)
+        return msgspec.json.decode(reply.data, type=kind)

@@ -1,0 +1,157 @@
+"""What open tabs are sent: each view is made once for all who see the same, at most twice a second.
+
+One loop looks whether anything is new, and makes the views that somebody follows. A tab holds only the newest state of
+its view, so a slow client costs no memory: what it missed is in what it gets next. A client that takes nothing for
+a while is told to load the page again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from zlib import crc32
+
+import msgspec
+
+from rankd.bus.outage import Spell
+from rankd.core.errors import RankdError
+from rankd.services.runtime.life import is_set
+from rankd.services.web.records import Records
+from rankd.store.look.newest import Newest, newest
+
+log = logging.getLogger("rankd.web")
+
+EVERY_S = 0.5
+MOST_TABS = 600
+MOST_VIEWS = 300
+"""Different views that are followed at a time: each is made again for every change."""
+BEAT_S = 15.0
+"""A comment is sent so often to a tab to which nothing else was: it shows that the connection still works."""
+SLOW_S = 20.0
+"""A tab that takes longer to take in one view is told to load the page again, and its stream ends."""
+AT_LEAST_S = 30.0
+"""A view is made so often although nothing is new: waiting times go on, and nodes fall silent."""
+
+Key = tuple[str, ...]
+Make = Callable[[], Awaitable[str]]
+
+
+class Frame(msgspec.Struct, frozen=True):
+    """A view's content, and the mark of the records that it shows."""
+
+    mark: str
+    html: str
+
+
+class _View:
+    def __init__(self, make: Make) -> None:
+        self.make = make
+        self.frame: Frame | None = None
+        self.tabs = 0
+        self.changed = asyncio.Event()
+
+
+class Live:
+    """All open tabs. :meth:`run` makes the views; :meth:`follow` is one tab's stream."""
+
+    def __init__(self, records: Records) -> None:
+        self._records = records
+        self._views: dict[Key, _View] = {}
+        self._tabs = 0
+        self._stopping = False
+        self.problem: str | None = None
+        """Why nothing new can be read at present."""
+        self.newest: Newest | None = None
+
+    @property
+    def tabs(self) -> int:
+        """How many are open."""
+        return self._tabs
+
+    async def run(self) -> None:
+        """Look for what is new until cancelled."""
+        spell, at, before = Spell(log), 0.0, None
+        clock = asyncio.get_running_loop().time
+        while True:
+            try:
+                found = await self._records.look(newest)
+                self.problem = None
+                spell.over("the records can be read again")
+                if found != before or clock() - at > AT_LEAST_S:
+                    self.newest, before, at = found, found, clock()
+                    await self._make_all()
+                else:
+                    await self._make_missing()
+            except RankdError as error:
+                self.problem = error.message
+                spell.note(f"the records can't be read: {error.message}", "the records still can't be read")
+            await asyncio.sleep(EVERY_S)
+
+    def stop(self) -> None:
+        """End the streams of all tabs. They connect again when the service is back."""
+        self._stopping = True
+        for view in self._views.values():
+            view.changed.set()
+
+    async def _make_all(self) -> None:
+        for view in list(self._views.values()):
+            await self._make(view)
+
+    async def _make_missing(self) -> None:
+        for view in list(self._views.values()):
+            if view.frame is None:
+                await self._make(view)
+
+    async def _make(self, view: _View) -> None:
+        """Make a view again. One that fails stays as it is; the others go on."""
+        try:
+            html = await view.make()
+        except RankdError as error:
+            log.info("a view can't be made: %s", error.message)
+            return
+        if view.frame is None or view.frame.html != html:
+            mark = ".".join(str(number) for number in (*(self.newest or ()), crc32(html.encode())))
+            view.frame = Frame(mark, html)
+            changed, view.changed = view.changed, asyncio.Event()
+            changed.set()
+
+    def has_room(self, key: Key) -> bool:
+        """Whether another tab may follow this view."""
+        return self._tabs < MOST_TABS and (key in self._views or len(self._views) < MOST_VIEWS)
+
+    async def follow(self, key: Key, make: Make, last: str) -> AsyncGenerator[bytes, None]:
+        """One tab's stream of server-sent events. ``last``: the mark of the last one that it has had."""
+        loop = asyncio.get_running_loop()
+        view = self._views.setdefault(key, _View(make))
+        view.tabs += 1
+        self._tabs += 1
+        try:
+            yield b"retry: 1000\n\n"
+            sent = last
+            while not self._stopping:
+                changed, frame = view.changed, view.frame
+                if frame is not None and frame.mark != sent:
+                    sent, began = frame.mark, loop.time()
+                    yield event("view", frame.html, frame.mark)
+                    if loop.time() - began > SLOW_S:
+                        yield event("reload", "this tab takes nothing in", "")
+                        return
+                    await asyncio.sleep(EVERY_S)
+                elif not await is_set(changed, BEAT_S):
+                    yield b": alive\n\n"
+        finally:
+            self._tabs -= 1
+            view.tabs -= 1
+            if not view.tabs and self._views.get(key) is view:
+                del self._views[key]
+
+
+def event(name: str, data: str, mark: str) -> bytes:
+    r"""A server-sent event.
+
+    >>> event("view", "<p>\n1", "7")
+    b'id: 7\nevent: view\ndata: <p>\ndata: 1\n\n'
+    """
+    lines = "\n".join(f"data: {line}" for line in data.replace("\r", "\n").split("\n"))
+    return f"id: {mark}\nevent: {name}\n{lines}\n\n".encode()

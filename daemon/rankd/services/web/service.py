@@ -1,0 +1,178 @@
+"""The page: shows the records to people's browsers, live, and passes on what they want to change, as themselves.
+
+It has no rights of its own. It reads the database, and can't write it. Changes are requests on the subjects of the
+gateway ``web``, for users whom it has authenticated.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import time
+from contextlib import AsyncExitStack, suppress
+from pathlib import Path
+
+import msgspec
+
+from rankd.bus.connection import Bus
+from rankd.bus.health import answer_health
+from rankd.bus.tls_files import TlsFiles
+from rankd.core.errors import Refused, Unavailable
+from rankd.identity.credentials import source_of, write_private
+from rankd.services.runtime.clock import Clock
+from rankd.services.runtime.life import run_until, unless
+from rankd.services.web.application import application
+from rankd.services.web.asking import Asking
+from rankd.services.web.listener import Address, Listener, bind
+from rankd.services.web.live import Live
+from rankd.services.web.page import Page, Site
+from rankd.services.web.records import Records
+from rankd.services.web.session import KEY_BYTES
+from rankd.services.web.sign_in_link import new_link
+from rankd.wire.subject import WEB, inbox_prefix
+
+log = logging.getLogger("rankd.web")
+
+KEY_FILE, PORT_FILE = "web.key", "web.port"
+SETTINGS_EVERY_S = 2.0
+
+
+class WebOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The broker, the database, where to listen, and who may look.
+
+    ``gateway_creds``: those with which it asks for users. ``state``: a private directory for the key of sessions and
+    the link. ``owner``: whom the link signs in. ``hosts``: further names under which the page answers.
+    """
+
+    nats: str
+    creds: Path | None = None
+    gateway_creds: Path | None = None
+    tls: TlsFiles = TlsFiles()
+    db: str
+    state: Path
+    owner: str
+    address: Address
+    hosts: tuple[str, ...] = ()
+    is_read_only: bool = False
+
+
+async def run(options: WebOptions, stop: asyncio.Event, clock: Clock = time.time) -> None:
+    """Serve until ``stop``.
+
+    Raises:
+        Refused: ``bad_listen``, ``bad_certificate``.
+        OSError: the directory can't be written.
+    """
+    async with AsyncExitStack() as stack:
+        started = await unless(stop, _start(options, stack, clock))
+        if started is not None:
+            page, listener, buses = started
+            log.info("ready: %s", page.site.base)
+            await run_until(
+                stop, listener.serve(), page.live.run(), _follow_settings(page),
+                *(bus.supervise() for bus in buses), drain=lambda: _end(page, listener),
+            )  # fmt: skip
+
+
+async def _start(options: WebOptions, stack: AsyncExitStack, clock: Clock) -> tuple[Page, Listener, list[Bus]]:
+    listening = bind(_remembered(options.state, options.address))
+    stack.callback(listening.close)
+    port = listening.getsockname()[1]
+    _write_port(options.state, port)
+    bus = Bus(
+        options.nats, WEB, connect_timeout_s=None, credentials=source_of(options.creds), tls=options.tls,
+        inbox=None if options.creds is None else inbox_prefix(WEB),
+    )  # fmt: skip
+    await stack.enter_async_context(bus)
+    buses, asking_bus = [bus], bus
+    if options.gateway_creds is not None:
+        credentials = source_of(options.gateway_creds)
+        asking_bus = Bus(
+            options.nats, f"{WEB} gateway", connect_timeout_s=None, credentials=credentials, tls=options.tls
+        )
+        await stack.enter_async_context(asking_bus)
+        buses.append(asking_bus)
+    records = Records(options.db)
+    stack.callback(records.close)
+    site = _site(options, port)
+    page = Page(site, records, Live(records), Asking(asking_bus, is_gateway=len(buses) > 1), clock)
+    await page.read_settings()
+    new_link(options.state, site.base)
+
+    async def probe() -> str:
+        if page.live.problem is not None:
+            raise Unavailable("no_database", page.live.problem)
+        return f"{site.base}, {page.live.tabs} open tabs"
+
+    await answer_health(bus, WEB, probe)
+    return page, Listener(application(page), listening, options.address), buses
+
+
+def _site(options: WebOptions, port: int) -> Site:
+    """What the pages have to know of where they are served."""
+    host = options.address.host
+    shown = f"[{host}]" if ":" in host else host
+    names = {host, *options.hosts} | ({"localhost", "127.0.0.1", "[::1]"} if host in _LOOPBACK else set())
+    names = {f"[{name}]" if ":" in name and not name.startswith("[") else name for name in names}
+    hosts = frozenset(entry for name in names for entry in (f"{name}:{port}".lower(), *_bare(name, options)))
+    return Site(
+        base=f"{options.address.scheme}://{shown}:{port}",
+        hosts=hosts,
+        key=_key(options.state),
+        state=options.state,
+        owner=options.owner,
+        is_read_only=options.is_read_only,
+        is_encrypted=options.address.cert is not None,
+    )
+
+
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+
+def _bare(name: str, options: WebOptions) -> list[str]:
+    """A name that was given as an option also counts without the port: a proxy listens on another one."""
+    return [name.lower()] if name.strip("[]") in options.hosts or name in options.hosts else []
+
+
+def _key(directory: Path) -> bytes:
+    """The key of sessions; a new one if there is none."""
+    path = directory / KEY_FILE
+    with suppress(OSError, ValueError):
+        key = bytes.fromhex(path.read_text(encoding="ascii").strip())
+        if len(key) == KEY_BYTES:
+            return key
+    key = secrets.token_bytes(KEY_BYTES)
+    write_private(path, key.hex() + "\n")
+    return key
+
+
+def _remembered(directory: Path, address: Address) -> Address:
+    """The port that was asked for; else the last one if it is free, so that open tabs find the page again."""
+    if address.port:
+        return address
+    with suppress(OSError, ValueError, Refused):
+        last = msgspec.structs.replace(address, port=int((directory / PORT_FILE).read_text()))
+        bind(last).close()
+        return last
+    return address
+
+
+def _write_port(directory: Path, port: int) -> None:
+    """Remember the port."""
+    write_private(directory / PORT_FILE, f"{port}\n")
+
+
+async def _follow_settings(page: Page) -> None:
+    """Use the configuration in force, as far as it is about the page."""
+    while True:
+        await asyncio.sleep(SETTINGS_EVERY_S)
+        await page.read_settings()
+
+
+async def _end(page: Page, listener: Listener) -> None:
+    page.live.stop()
+    listener.stop()
+    with suppress(TimeoutError):
+        async with asyncio.timeout(3.0):
+            await listener.ended.wait()

@@ -1,0 +1,61 @@
+// The page's own script: local times, the state of the live stream, charts, keys. It works without it, but not live.
+"use strict";
+(() => {
+  const link = () => document.getElementById("link");
+  function say(state, words) {
+    const place = link();
+    if (!place || (place.dataset.state === state)) return;
+    place.dataset.state = state;
+    place.textContent = words;
+  }
+  function localTimes(root) {
+    for (const time of root.querySelectorAll("time[datetime]:not([data-local])")) {
+      const at = new Date(time.dateTime);
+      if (Number.isNaN(at.getTime())) continue;
+      time.title = time.textContent;
+      const isToday = at.toDateString() === new Date().toDateString();
+      time.textContent = isToday ? at.toLocaleTimeString() : at.toLocaleString();
+      time.dataset.local = "";
+    }
+  }
+  function charts(root) {
+    for (const place of root.querySelectorAll("[data-chart]")) {
+      if (place.firstElementChild || typeof uPlot === "undefined") continue;
+      const given = JSON.parse(place.dataset.chart);
+      const ink = getComputedStyle(document.body);
+      const axis = { stroke: ink.color, grid: { stroke: ink.getPropertyValue("--line") } };
+      const colour = (n) => ink.getPropertyValue(`--f${n % 8}`).trim();
+      new uPlot({
+        width: Math.min(place.clientWidth || 600, 900), height: 200, scales: { x: { time: true } }, axes: [axis, axis],
+        series: [{}, ...given.names.map((label, n) => ({ label, stroke: colour(n), width: 2 }))],
+      }, given.values, place);
+    }
+  }
+  function ownRows(root) {
+    const user = document.body.dataset.user;
+    if (user) for (const row of root.querySelectorAll("tr[data-user]")) row.classList.toggle("own", row.dataset.user === user);
+  }
+  const refresh = (root) => { localTimes(root); ownRows(root); charts(root); };
+  document.addEventListener("DOMContentLoaded", () => refresh(document));
+  document.addEventListener("htmx:afterSwap", (event) => refresh(event.target.isConnected ? event.target : document));
+  document.addEventListener("htmx:sseOpen", (event) => {
+    say("on", "live");
+    event.detail.source.addEventListener("reload", () => location.reload());
+  });
+  document.addEventListener("htmx:sseError", () => say("lost", "connection lost, trying again"));
+  document.addEventListener("htmx:sseMessage", () => say("on", "live"));
+  document.addEventListener("htmx:sseBeforeMessage", (event) => {
+    const chosen = window.getSelection();
+    // what somebody is selecting stays; the next update brings it up to date
+    if (chosen && !chosen.isCollapsed && event.target.contains(chosen.anchorNode)) event.preventDefault();
+  });
+  document.addEventListener("submit", (event) => {
+    const words = event.target.dataset.confirm;
+    if (words && !window.confirm(words)) event.preventDefault();
+  });
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input,select,textarea")) return;
+    if (event.key === "/") { const field = document.getElementById("search"); if (field) { event.preventDefault(); field.focus(); } }
+    if (event.key === "Escape") { const panel = document.getElementById("explain"); if (panel) panel.replaceChildren(); }
+  });
+})();

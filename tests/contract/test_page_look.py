@@ -1,0 +1,101 @@
+"""What the page asks: every look answers from the same world on every engine."""
+
+import pytest
+from builder import NOW
+from contract.arrays import submit_array
+from contract.world import BETWEEN, FIRST, SECOND
+
+from rankd.core.admission.submitter import Submitter
+from rankd.core.errors import Refused
+from rankd.core.model.index_set import parse
+from rankd.store.look.array_grid import array_grid
+from rankd.store.look.as_asker import check_sees, job_script_for, job_shown_to, why_for
+from rankd.store.look.newest import newest
+from rankd.store.look.priority_list import priorities_of
+from rankd.store.look.queue_first import first_of_queues
+from rankd.store.look.rank_window import RankFilter, window, with_details
+from rankd.store.look.service_past import adapter_readings, last_configurations, last_generations
+from rankd.store.record.array import split_these
+
+
+async def test_a_window_of_the_ranking_begins_behind_a_rank(world):
+    first = await world.look(window, RankFilter(), 0, 2)
+    assert [(row["rank"], row["id"]) for row in first.rows] == [(1, FIRST), (2, BETWEEN)]
+    assert (first.ranked, first.after, first.is_cut) == (3, 2, False)
+    rest = await world.look(window, RankFilter(), first.after, 2)
+    assert [(row["rank"], row["id"], row["after"]) for row in [rest.rows[0] | {"after": rest.after}]] == [
+        (3, SECOND, None)
+    ]
+    assert rest.rows[0]["reason_fact"] == "too few cores"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "ids"),
+    [
+        ({"user": "alice"}, [FIRST, BETWEEN]),
+        ({"only": "bob"}, [SECOND]),
+        ({"user": "alice", "only": "bob"}, []),
+        ({"account": "physics"}, [FIRST, BETWEEN, SECOND]),
+        ({"account": "none"}, []),
+        ({"queue": "root.OTHER"}, [SECOND]),
+        ({"queue": "root"}, [FIRST, BETWEEN, SECOND]),
+        ({"queue": "roo_"}, []),
+        ({"text": str(SECOND)}, [SECOND]),
+        ({"text": "%"}, []),
+        ({"text": "9" * 30}, []),
+    ],
+)
+async def test_a_window_has_the_jobs_that_match(world, wanted, ids):
+    found = await world.look(window, RankFilter(**wanted), 0, 10)
+    assert [row["id"] for row in found.rows] == ids
+
+
+async def test_the_details_of_a_breakdown_are_those_of_its_job(world):
+    rows = await world.look(priorities_of, [SECOND])
+    [row] = await world.look(with_details, rows)
+    assert (row["id"], row["nodes"], row["state"], row["expected_start_at"]) == (SECOND, 1, "pending", NOW + 60)
+
+
+async def test_the_newest_of_each_kind_is_known(world):
+    found = await world.look(newest)
+    assert (found.generation, found.configuration) == (2, 1)
+    assert min(found.event, found.node) > 0
+
+
+async def test_an_asker_sees_no_more_than_the_privacy_of_the_site_allows(world):
+    bob, hidden = Submitter("bob", privileged=False), Submitter("bob", privileged=False, sees="own")
+    await world.look(check_sees, FIRST, bob, "job.show")
+    with pytest.raises(Refused, match="belongs to"):
+        await world.look(check_sees, FIRST, hidden, "job.show")
+    assert "env" not in await world.look(job_shown_to, FIRST, bob)
+    assert (await world.look(job_shown_to, SECOND, bob))["env"] == {}
+    with pytest.raises(Refused, match="belongs to"):
+        await world.look(job_script_for, FIRST, bob)
+    assert (await world.look(why_for, SECOND, bob))["above"]["user"] == "alice"
+    assert (await world.look(why_for, SECOND, hidden))["above"] is None
+
+
+async def test_the_first_job_of_each_queue_is_known(world):
+    found = await world.look(first_of_queues)
+    assert {path: row["id"] for (_, path), row in found.items()} == {"root.default": FIRST, "root.other": SECOND}
+
+
+async def test_the_past_of_the_services(world):
+    assert [row["number"] for row in await world.look(last_generations, 10)] == [1, 2]
+    assert [row["number"] for row in await world.look(last_generations, 1)] == [2]
+    [configuration] = await world.look(last_configurations, 5)
+    assert (configuration["number"], configuration["actor"], configuration["event"]) == (1, "root", "started")
+    assert [row["name"] for row in await world.look(adapter_readings)] == ["grades"]
+
+
+async def test_only_an_array_has_a_grid(world):
+    assert await world.look(array_grid, FIRST) is None
+
+
+async def test_an_array_is_shown_as_a_grid_of_its_tasks(store):
+    array = await submit_array(store)
+    await store.write(split_these, array, parse("2,5"), "alice", NOW)
+    grid = await store.look(array_grid, array)
+    assert grid.cells == [(task, "pending") for task in range(10)]
+    assert (grid.counts["n_tasks"], grid.counts["n_pending"], grid.counts["n_waiting"]) == (10, 8, 2)
+    assert not grid.is_cut

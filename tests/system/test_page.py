@@ -1,0 +1,112 @@
+"""The page over a running site: who gets in, what a browser may load, and that nothing of anybody else's changes."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import stat
+from pathlib import Path
+
+import pytest
+from browserless import Visitor
+from system.conftest import Machine
+from watch import PATIENCE_S
+
+HOSTILE = "<script>alert(1)</script>\"'>&\u202e\x1b[31m"
+CONFIG = Path(__file__).parents[2] / "config"
+
+
+@pytest.fixture(scope="module")
+def site(shared_machine: Machine, tmp_path_factory) -> Machine:
+    """A site of which 127.0.0.1 is a proxy that names users."""
+    config = tmp_path_factory.mktemp("config")
+    for file in CONFIG.iterdir():
+        if file.is_file():
+            text = file.read_text() + ('\n[web]\nproxies = ["127.0.0.1"]\n' if file.name == "rankd.toml" else "")
+            (config / file.name).write_text(text)
+    shared_machine.start("--no-local-agent", "--simulate", "1", "--config", str(config), has_page=True)
+    shared_machine.rankd("submit", "--as", "alice", "--hold", "--name", HOSTILE, "--", "true")
+    shared_machine.rankd("submit", "--as", "bob", "--hold", "--name", "of-bob", "--", "true")
+    return shared_machine
+
+
+def link_of(site: Machine) -> str:
+    return site.rankd("web", "--link", "--dir", str(site.directory)).strip()
+
+
+def base_of(site: Machine) -> str:
+    return link_of(site).partition("/sign-in")[0]
+
+
+@pytest.fixture
+def alice(site) -> Visitor:
+    return Visitor(base_of(site), X_Remote_User="alice")
+
+
+def test_the_link_signs_its_owner_in_once_with_a_cookie_that_scripts_cannot_read(site):
+    visitor, link = Visitor(base_of(site)), link_of(site)
+    assert visitor.ask("/queue").status == 401
+    answer = visitor.sign_in(link)
+    assert answer.status == 200
+    for part in ("HttpOnly", "SameSite=strict", "Path=/"):
+        assert part.lower() in answer.headers["set-cookie"].lower()
+    assert visitor.ask("/queue").status == 200
+    assert Visitor(visitor.base).sign_in(link).status == 403
+    assert link_of(site) != link
+    for file in ("web.link", "web.key", "web.creds", "web-gateway.creds"):
+        assert stat.S_IMODE((site.directory / "auth" / file).stat().st_mode) == 0o600, file
+
+
+def test_every_answer_forbids_scripts_and_frames_of_others(alice):
+    for path in ("/queue", "/sign-in?token=x", "/nothing", "/static/page.js"):
+        headers = alice.ask(path).headers
+        policy = headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        assert headers["x-content-type-options"] == "nosniff"
+    page = alice.ask("/queue").text
+    assert "<script>" not in page
+    assert not re.search(r"\sstyle=|\son\w+=", page)
+    assert not re.search(r"""(?:src|href)=["'](?:https?:)?//""", page)
+
+
+def test_a_name_that_another_site_points_here_gets_nothing(alice):
+    answer = alice.ask("/queue", Host="evil.example")
+    assert answer.status == 421
+    assert "evil.example" in answer.text
+    assert "table" not in answer.text
+
+
+def test_a_silent_or_huge_request_ends(alice):
+    host, port = alice.place.split(":")
+    with socket.create_connection((host, int(port)), timeout=PATIENCE_S) as connection:
+        connection.sendall(b"GET / HTTP/1.1\r\nHost: ")
+        assert connection.recv(100) == b""  # closed by the page, after some seconds
+    assert alice.ask("/sign-out", {"token": "x" * 100_000}).status == 413
+    assert alice.ask("/queue?" + "a=1&" * 50).status == 400
+
+
+def test_no_other_gateway_and_nobody_else_can_be_asked_for_with_the_pages_credentials(site):
+    """With what a break-in to the page would find: only its verbs, and never another subject."""
+    from rankd.bus.connection import Bus
+    from rankd.identity.credentials import source_of
+
+    async def refused(subject: str) -> str:
+        credentials = source_of(site.directory / "auth" / "web-gateway.creds")
+        async with Bus(site.up["nats"], "thief", credentials=credentials) as bus:
+            try:
+                reply = await bus.client.request(subject, b"{}", timeout=3)
+            except Exception as error:  # noqa: BLE001 - the broker lets nothing through, in any way
+                return type(error).__name__
+            return json.loads(reply.data).get("code", "answered")
+
+    import asyncio
+
+    for subject in (
+        "rankd.v1.user.alice.job.cancel", "rankd.v1.admin.root.job.cancel", "rankd.v1.gateway.head.alice.job.cancel",
+        "rankd.v1.gateway.web.alice.job.submit", "rankd.v1.gateway.web.alice.node.drain",
+        "rankd.v1.gateway.web.alice.config.reload",
+    ):  # fmt: skip
+        assert asyncio.run(refused(subject)) in ("NoRespondersError", "TimeoutError"), subject
+    assert asyncio.run(refused("rankd.v1.gateway.web.root.job.hold")) != "unknown_gateway"  # the owner
