@@ -28,4 +28,4 @@ def test_only_the_child_that_becomes_a_job_changes_its_identity():
     found = {
         path.relative_to(SOURCE).as_posix(): changes for path in SOURCE.rglob("*.py") if (changes := changes_in(path))
     }
-    assert found == dict.fromkeys((HELPER, FILE_READER), ["setgroups", "setresgid", "setresuid"])
+    assert found == {name: ["setgroups", "setresgid", "setresuid"] for name in (HELPER, FILE_READER)}
