@@ -14,7 +14,12 @@ from rankd.cli.main import _parser
 
 UNITS = sorted((Path(__file__).parents[2] / "config" / "systemd").glob("*.service"))
 NAMES = [unit.name for unit in UNITS]
-MOST_EXPOSED = {"rankd.service": 2.0, "rankd-notifier.service": 2.0, "rankd-agent.service": 7.0}
+MOST_EXPOSED = {
+    "rankd.service": 2.0,
+    "rankd-notifier.service": 2.0,
+    "rankd-web.service": 2.0,
+    "rankd-agent.service": 7.0,
+}
 """By `systemd-analyze security`, from 0 to 10. Jobs inherit what the agent lacks, so it keeps more than the head."""
 NEWER = "Unknown key 'DelegateSubgroup'"
 """Systemd before version 254 says so, and ignores the line."""

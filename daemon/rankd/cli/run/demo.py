@@ -66,11 +66,14 @@ def run(arguments: argparse.Namespace) -> int:
 def _play(directory: Path) -> int:
     import uvloop
 
+    from rankd.services.web.sign_in_link import read_link
+
     process = _start(directory)
     try:
         up = _wait_until_up(directory, process)
         print(
-            f"up: broker {up['nats']}\n    database {up['db']}\n    processes {', '.join(sorted(up['pids']))}",
+            f"up: broker {up['nats']}\n    database {up['db']}\n    processes {', '.join(sorted(up['pids']))}"
+            f"\n    page {read_link(directory / 'state' / 'auth') or 'none'}",
             flush=True,
         )
         problems = uvloop.run(_story(up["nats"], Path(up["db"]), Path(up["creds"]).with_name(SERVICES_CREDENTIALS)))

@@ -16,7 +16,7 @@ from rankd.cli.common.node_resources import add_devices, node_resources
 from rankd.cli.common.option import add_broker, add_command, refuse_empty
 from rankd.cli.common.output import OutputError
 from rankd.cli.run.up_encryption import add_encryption, broker_encrypts, check_encryption, tls_of
-from rankd.cli.run.up_page import add_page, has_page, say_page
+from rankd.cli.run.up_page import add_page, has_page, page_in_words
 from rankd.cli.run.up_rights import (
     add_rights,
     check_rights,
@@ -275,6 +275,7 @@ rankd is up
   processes  {processes}
   nodes      {", ".join(nodes) or "none"}
   jobs run as {rights_in_words(arguments, _login())}
+  page       {page_in_words(arguments.dir, state, flag)}
   logs are in {printable(str(arguments.dir))}/log
 
 Try, in another terminal:
@@ -284,7 +285,6 @@ Try, in another terminal:
 
 Ctrl-C stops everything; {"running jobs go on, " if arguments.keep_jobs else ""}queued jobs stay."""  # noqa: S608 - a hint for people; nobody runs it
     )
-    say_page(arguments.dir, state, flag, _say)
     if (invitation := invitation_of_others(arguments, _word(arguments.dir.absolute()))) is not None:
         _say(f"\n{invitation}")
     if arguments.listen:

@@ -11,8 +11,6 @@ from rankd.cli.services.service_option import port
 from rankd.core.printable import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from rankd.services.up.interface import Up
 
 NEEDED = ("starlette", "uvicorn", "jinja2")
@@ -41,16 +39,13 @@ def has_page(arguments: argparse.Namespace) -> bool:
     return not arguments.no_web and is_installed()
 
 
-def say_page(directory: Path, state: Up, flag: str, say: Callable[[str], None]) -> None:
-    """Print where the page is, with a link that signs in once; or how to get the page."""
+def page_in_words(directory: Path, state: Up, flag: str) -> str:
+    """Where the page is and how to sign in; or how to get the page."""
     from rankd.services.web.sign_in_link import read_link
 
     if "web" not in state.pids:
-        if not is_installed():
-            say("\nThere is also a page for your browser: pip install 'rankd[web]', then start `rankd up` again.")
-        return
+        return "none" if is_installed() else "none; `pip install 'rankd[web]'` adds it"
     link = read_link(directory / "auth")
     if link is None:
-        say("\nThe page runs; its log is in log/web.log")
-        return
-    say(f"\nThe page: {printable(link)}\nThis link signs in once; `rankd web --link{flag}` prints another one.")
+        return "its log is log/web.log"
+    return f"{printable(link)}   (signs in once; `rankd web --link{flag}` prints another one)"

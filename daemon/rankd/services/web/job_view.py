@@ -18,6 +18,7 @@ from rankd.store.engine.reading import Reader
 from rankd.store.look.array_grid import array_grid
 from rankd.store.look.as_asker import check_sees, job_shown_to, why_for
 from rankd.store.look.page import event_page
+from rankd.store.look.start_range import start_range
 from rankd.wire.job_selection import JobName
 from rankd.wire.page import HistoryRequest
 
@@ -73,6 +74,7 @@ def _read(reader: Reader, name: JobName, asker: Submitter) -> dict[str, Any]:
     return {
         "job": record,
         "why": why_for(reader, name, asker) if is_waiting else None,
+        "start": start_range(reader, name) if is_waiting else None,
         "events": events,
         "grid": array_grid(reader, record["id"]) if record.get("array_task") is None else None,
     }
