@@ -96,7 +96,7 @@ def test_an_unknown_command_names_the_nearest(capsys):
     ("words", "ours"),
     [
         (["sbatch", "job.sh"], "`rankd submit`"),
-        (["srun", "hostname"], "`rankd submit --wait`"),
+        (["srun", "hostname"], "`rankd run -- COMMAND`"),
         (["squeue", "-u", "me"], "`rankd queue`"),
         (["scancel", "17"], "`rankd cancel`"),
         (["sinfo"], "`rankd nodes`"),

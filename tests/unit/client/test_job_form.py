@@ -90,7 +90,7 @@ def test_what_has_no_effect_is_a_warning():
         job_of("#!/bin/sh\n#SBATCH --hint=x --wait\nsrun ./a\n", {}, is_local=True, said=(said := []))
     assert said == [str(one.message) for one in found]
     assert [str(one.message).split(": ")[0] for one in found][:2] == ["line 2", "script line 2"]
-    assert str(found[2].message).startswith("line 3 calls srun, but")
+    assert str(found[2].message).startswith("line 3 calls srun, which is")
 
 
 def test_notifications_of_sbatchs_lines_may_be_left_out():

@@ -145,7 +145,7 @@ def test_a_wrapped_line_is_a_script_of_sbatch(here, monkeypatch, capsys):
     assert (job["cwd"], job["stdout"], job["stderr"]) == (str(here), "slurm-%A_%a.out", "slurm-%A_%a.out")
     assert (job["slurm_env"], job["env"]["COLOUR"]) == (True, "red")
     assert job["env"]["SLURM_SUBMIT_DIR"] == str(here)
-    assert capsys.readouterr().err.startswith("rankd: the line calls srun, but rankd has no job steps yet")
+    assert capsys.readouterr().err.startswith("rankd: the line calls srun, which is `rankd run` there")
 
 
 def test_a_line_of_an_odd_character_is_refused():
