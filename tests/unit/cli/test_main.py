@@ -112,7 +112,7 @@ def test_an_unknown_command_names_the_nearest(capsys):
         (["scontrol", "requeue", "17"], "`rankd cancel JOB`"),
         (["scontrol", "reconfigure"], "`rankd reload --admin`"),
         (["sacctmgr", "show"], "accounts.yaml"),
-        (["salloc"], "`rankd submit`"),
+        (["salloc"], "`rankd run --pty -- bash`"),
         (["sreport"], "`rankd acct`"),
         (["flux", "jobs"], "`rankd queue`"),
         (["kubectl", "drain", "n1"], "`rankd node drain NODE`"),
