@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-users test-cgroup2 test-cgroup2-devices test-gpu lint audit format docs reference bench bench-scale soak soak-load torture fuzz pictures vendor lock clean
+.PHONY: help install demo test test-users test-cgroup2 test-cgroup2-devices test-gpu lint audit format docs reference bench bench-scale soak soak-cluster soak-load torture fuzz pictures vendor lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):[^#]*## /\1\t/' | expand -t 22
@@ -80,6 +80,10 @@ SEED    ?= 1
 soak: install ## a workload under faults: make soak SECONDS=1200 SEED=7
 	@echo "== soak: $(SECONDS) s of kills, pauses, restarts and cut connections (seed $(SEED)), then every record is checked"
 	@$(BIN)/python tests/soak/run.py $(SECONDS) $(SEED)
+
+soak-cluster: install ## the same on PostgreSQL with three brokers and standbys: make soak-cluster SECONDS=600 SEED=7
+	@echo "== soak-cluster: $(SECONDS) s of faults of services, brokers, the database and their links (seed $(SEED))"
+	@$(BIN)/python tests/soak/run_cluster.py $(SECONDS) $(SEED)
 
 RUNS ?= 20
 BUSY ?= 4

@@ -62,6 +62,7 @@ class Child:
         self.surprises: list[str] = []
         self._command = command
         self._log = log
+        self._more: dict[str, object] = {}
         self._process: asyncio.subprocess.Process | None = None
         self._is_up = asyncio.Event()
 
@@ -71,7 +72,7 @@ class Child:
 
     async def start(self) -> None:
         with self._log.open("ab") as log:
-            self._process = await asyncio.create_subprocess_exec(*self._command, stdout=log, stderr=log)
+            self._process = await asyncio.create_subprocess_exec(*self._command, stdout=log, stderr=log, **self._more)
         self._is_up.set()
 
     async def keep(self) -> None:
@@ -116,6 +117,9 @@ class Child:
 class Cluster:
     """All of them, in a directory."""
 
+    settings = SETTINGS
+    """The text of rankd.toml."""
+
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.database = directory / "rankd.db"
@@ -126,11 +130,16 @@ class Cluster:
         self.links: dict[str, Link] = {}
         self.port = 0
 
+    @property
+    def urls(self) -> list[str]:
+        """The brokers, without a link between."""
+        return [f"nats://127.0.0.1:{self.port}"]
+
     async def start(self) -> None:
         self.locks.mkdir(parents=True, exist_ok=True)
         config = self.directory / "config"
         config.mkdir()
-        (config / "rankd.toml").write_text(SETTINGS)
+        (config / "rankd.toml").write_text(self.settings)
         subprocess.run([BIN / "rankd", "db", "upgrade", "--db", self.database], check=True)
         await self._start_broker()
         for service in SERVICES:

@@ -41,8 +41,7 @@ class Faults:
         """What comes next is drawn whatever runs at the moment, so that a seed means one sequence."""
         names = [*self._cluster.children, "keeper", "client"]
         name = self._random.choice(names)
-        kinds = {"nats": ["kill", "pause", "restart"], "keeper": ["kill"], "client": ["cut", "stall"]}
-        kind = self._random.choice(kinds.get(name, ["kill", "kill", "pause", "restart", "cut", "stall"]))
+        kind = self._random.choice(self.kinds(name))
         duration = self._random.uniform(*self._random.choice([SHORT_S, SHORT_S, LONG_S]))
         which = self._random.random()
         if name in self._busy:
@@ -50,6 +49,11 @@ class Faults:
         self._busy.add(name)
         self.count[f"{kind} {name}"] += 1
         group.create_task(self._fault(name, kind, duration, which))
+
+    def kinds(self, name: str) -> list[str]:
+        """What can happen to it."""
+        kinds = {"nats": ["kill", "pause", "restart"], "keeper": ["kill"], "client": ["cut", "stall"]}
+        return kinds.get(name, ["kill", "kill", "pause", "restart", "cut", "stall"])
 
     async def _fault(self, name: str, kind: str, duration: float, which: float) -> None:
         try:

@@ -11,7 +11,7 @@ import random
 from pathlib import Path
 from typing import Any
 
-from soak.cluster import SETTINGS, Cluster
+from soak.cluster import Cluster
 from soak.workload import LOST, quiet
 
 from rankd.bus.client import PatientClient
@@ -68,7 +68,7 @@ class Reloads:
     def _write(self, *, half: bool) -> None:
         """Other weights, another QoS, another queue; usage must cost the same."""
         self._age = self._random.randrange(1, 10_000)
-        text = SETTINGS.replace("age = 1000", f"age = {self._age}")
+        text = self._cluster.settings.replace("age = 1000", f"age = {self._age}")
         if self._random.random() < 0.5:
             text += '[[qos]]\nname = "night"\npriority = 5\n'
         more = ", {name: more}" if self._random.random() < 0.5 else ""
@@ -86,9 +86,7 @@ class Reloads:
         """The answer; None if there was none."""
         try:
             client = PatientClient()
-            await client.connect(
-                f"nats://127.0.0.1:{self._cluster.port}", allow_reconnect=False, connect_timeout=1, error_cb=quiet
-            )
+            await client.connect(self._cluster.urls, allow_reconnect=False, connect_timeout=1, error_cb=quiet)
         except LOST:
             return None
         try:

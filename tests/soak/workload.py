@@ -63,7 +63,7 @@ class Workload:
         """Everything that was begun is known when this returns."""
         self._client = PatientClient()
         await self._client.connect(
-            self._cluster.links["client"].url, max_reconnect_attempts=-1, reconnect_time_wait=0.1, error_cb=quiet
+            self._cluster.links["client"].urls, max_reconnect_attempts=-1, reconnect_time_wait=0.1, error_cb=quiet
         )
         end = asyncio.get_running_loop().time() + seconds
         number = 0
