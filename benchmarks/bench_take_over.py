@@ -1,4 +1,4 @@
-"""How long a take-over takes: the active instance of a service is killed, and a warm standby on the same machine follows.
+"""How long a take-over takes: the active instance of a service is killed, and a warm standby beside it follows.
 
 ``python benchmarks/bench_take_over.py [N]`` kills the active prioritizer, scheduler and intake N times each (3 if it is
 not given). Seconds from the kill to the first generation, the first allocation and the first accepted submission, as a
@@ -55,6 +55,7 @@ class Site:
         self.reader = psycopg.connect(url, autocommit=True)
 
     def start(self, name: str) -> None:
+        """Start one more instance of a service."""
         command = [sys.executable, "-m", "rankd", name, "--db", self.url, "--nats", self.broker]
         with (self.directory / f"{name}.log").open("ab") as log:
             process = subprocess.Popen([*command, "--config", self.directory / "config"], stdout=log, stderr=log)
@@ -67,13 +68,16 @@ class Site:
         return (0, 0, 0.0, None) if row is None else (row[0], int(row[1].rpartition(":")[2] or 0), row[2], row[3])
 
     def one(self, query: str, *values: object) -> object:
+        """The value that a query gives."""
         return self.reader.execute(query, values).fetchone()[0]
 
     async def until_ready(self, name: str, epoch: int) -> None:
-        while (found := self.role(name))[0] < epoch or found[3] is None:
+        """Until the holder of this epoch, or a later one, has done its first work."""
+        while (found := self.role(name))[0] < epoch or found[3] is None:  # noqa: ASYNC110 - the records are looked at
             await asyncio.sleep(LOOK_S)
 
     def stop(self) -> None:
+        """End all of them."""
         for process in (process for one in self.processes.values() for process in one.values()):
             process.kill()
             process.wait()
@@ -95,7 +99,7 @@ async def take_over(site: Site, name: str, is_back: Callable[[float], Awaitable[
     begun = time.time()
     os.kill(pid, 9)
     site.processes[name].pop(pid).wait()
-    while (found := site.role(name))[0] == epoch or not await is_back(found[2]):
+    while (found := site.role(name))[0] == epoch or not await is_back(found[2]):  # noqa: ASYNC110 - as above
         await asyncio.sleep(LOOK_S)
     took = time.time() - begun
     site.start(name)
@@ -108,7 +112,8 @@ async def measured(directory: Path, kills: int, broker: str) -> dict[str, dict[s
     url = f"{server().url(database)}&application_name=bench"
     (directory / "config").mkdir()
     (directory / "config" / "rankd.toml").write_text(TOML)
-    subprocess.run([sys.executable, "-m", "rankd", "db", "upgrade", "--db", url], check=True)
+    command = [sys.executable, "-m", "rankd", "db", "upgrade", "--db", url]
+    subprocess.run(command, check=True)  # noqa: ASYNC221 - nothing else runs yet
     site = Site(directory, url, broker)
     client = await nats.connect(broker)
 

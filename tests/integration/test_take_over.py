@@ -26,6 +26,13 @@ DO $$ DECLARE t record; BEGIN
                        ' EXECUTE FUNCTION note_write()', t.relname);
     END LOOP;
 END $$"""
+EXPANSION = (
+    "ALTER TABLE jobs ADD COLUMN of_a_later_version text",
+    "ALTER TABLE allocations ADD COLUMN of_a_later_version bigint NOT NULL DEFAULT 0",
+    "ALTER TABLE roles ADD COLUMN of_a_later_version double precision",
+    "CREATE TABLE of_a_later_version (id bigint)",
+)
+"""What an upgrade to a later version may do while this version still runs."""
 FAKETIME = next(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"), None)
 
 
@@ -143,7 +150,7 @@ async def test_a_holder_that_was_paused_past_its_lease_with_no_standby_ends_as_w
     assert b"another instance is the scheduler now" in said
 
 
-async def test_an_upgrade_beside_services_that_write_neither_fails_nor_ends_one(broker, url, tmp_path):
+async def test_an_upgrade_or_an_expansion_beside_services_that_write_neither_fails_nor_ends_one(broker, url, tmp_path):
     here = {"nats": broker.url, "config": write_config(tmp_path / "config"), "db": url}
     async with (
         asyncio.timeout(2 * PATIENCE_S),
@@ -169,6 +176,10 @@ async def test_an_upgrade_beside_services_that_write_neither_fails_nor_ends_one(
                 async with process("db", "upgrade", db=url) as upgrade:
                     _, said = await upgrade.communicate()
                     assert upgrade.returncode == 0, said
+            do(url, *EXPANSION)
+            [(before,)] = rows(url, "SELECT count(*) FROM allocations")
+            await client.ask("rankd.v1.node.n1.register", {"resources": {"vcore": 1000}, "agent": "n1"})
+            await until(lambda: rows(url, "SELECT count(*) FROM allocations")[0][0] > before)
             ended.set()
         assert {name: child.returncode for name, child in services.items()} == dict.fromkeys(services)
 

@@ -122,6 +122,8 @@ class RoleLease:
             return self._look()
         before_that, self._seen = self._seen, seen(self._seen, RoleRow(*row[:5]), self._clock())
         self.has_followed |= before_that not in (None, self._seen)
+        if before_that is None and not self._seen.row.is_vacant:
+            log.info("standing by: the %s is %s, epoch %d", self._role, self._seen.row.holder, self._seen.row.epoch)
         return may_take(self._seen, row[5], before) and self._take(connection, self._seen.row)
 
     def _take(self, connection: psycopg.Connection[Any], found: RoleRow) -> bool:
