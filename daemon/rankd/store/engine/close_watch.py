@@ -45,7 +45,10 @@ class Sockets:
             _shut(connection)
 
     def join(self, wait: Callable[[], None], grace_s: float = GRACE_S) -> None:
-        """Call ``wait``, which waits for threads to end. After ``grace_s`` seconds, their connections are shut."""
+        """Call ``wait``, which waits for threads to end. After ``grace_s`` seconds, their connections are shut.
+
+        What is still open afterwards is shut as well: threads of others may wait on it.
+        """
         watch = threading.Timer(grace_s, self.shut)
         watch.daemon = True
         watch.start()
@@ -53,6 +56,7 @@ class Sockets:
             wait()
         finally:
             watch.cancel()
+            self.shut()
 
 
 def _shut(connection: psycopg.Connection[Any]) -> None:

@@ -102,7 +102,9 @@ class PostgresDatabase(Database):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Wait for what runs, give roles back, and close all connections. A server that hangs is not waited for."""
-        await asyncio.to_thread(self._sockets.join, self._close)
+        closer = ThreadPoolExecutor(max_workers=1)  # the loop's own threads may all wait for a server that hangs
+        await asyncio.get_running_loop().run_in_executor(closer, self._sockets.join, self._close)
+        closer.shutdown()
 
     def _close(self) -> None:
         for threads in (self._readers, self._lookers, self._writer):
