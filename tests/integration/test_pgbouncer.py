@@ -1,0 +1,90 @@
+"""PgBouncer in transaction mode before PostgreSQL: the transactions of one connection are in several sessions."""
+
+import asyncio
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+import psycopg
+import pytest
+from builder import NOW, accepted, configuration
+from postgres_server import _user, server
+from properties.test_view import Cluster
+from watch import PATIENCE_S
+
+from rankd.core.model.setting import PrioritySettings
+from rankd.store.engine.url import open_database
+from rankd.store.schema.migration import upgrade
+
+PROGRAM = shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin")
+CONFIGURATION = """\
+[databases]
+* = host={server} user=rankd
+[pgbouncer]
+listen_addr =
+listen_port = 6543
+unix_socket_dir = {directory}
+auth_type = any
+pool_mode = transaction
+default_pool_size = 3
+server_round_robin = 1
+"""
+
+
+@pytest.fixture
+def pooled():
+    """A database behind a PgBouncer that has three sessions for all connections, and gives them out in turn."""
+    if PROGRAM is None:
+        pytest.skip("pgbouncer is not installed")
+    directory = Path(tempfile.mkdtemp(prefix="rankd-bouncer-", dir=server().directory))  # where its user may read
+    (directory / "pgbouncer.ini").write_text(CONFIGURATION.format(server=server().directory, directory=directory))
+    directory.chmod(0o777)
+    process = subprocess.Popen(
+        [PROGRAM, directory / "pgbouncer.ini"], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, **_user()
+    )
+    said = []
+    for line in process.stderr:
+        said.append(line)
+        if "process up" in line:
+            break
+    else:
+        raise AssertionError("pgbouncer ended: " + "".join(said))
+    name = server().make()
+    yield f"postgresql://rankd@/{name}?host={directory}&port=6543"
+    process.terminate()
+    process.communicate()
+    server().drop(name)
+
+
+async def test_jobs_are_ranked_through_a_pooler_in_transaction_mode(pooled, tmp_path):
+    weights = {"age": 1000.0, "fairshare": 7.0}
+    async with (
+        open_database(pooled, directory=tmp_path / "a") as database,
+        open_database(pooled, directory=tmp_path / "b") as other,
+    ):
+        await upgrade(database)
+        cluster = Cluster(database, configuration(priority=PrioritySettings(weights=weights)))
+        await cluster.set_up([], 1)
+        async with asyncio.timeout(PATIENCE_S):
+            for step in range(5):
+                await cluster.submit([(accepted(), NOW - 100 + step)])
+                await cluster.rank(NOW + step)
+                reads = [other.read(sessions) for _ in range(4)]
+                await asyncio.gather(*reads, cluster.submit([(accepted(), NOW - 50)]), *map(other.look, [jobs] * 4))
+                await cluster.take_in(NOW + step + 0.5)
+        assert await other.read(jobs) == 10
+        assert {len(await other.read(sessions)) for _ in range(9)} == {1}, "a transaction is in one session"
+        assert len({session for _ in range(9) for session in await other.read(sessions)}) > 1, "and the next in another"
+    with psycopg.connect(pooled, prepare_threshold=None) as connection:
+        assert connection.execute("SELECT count(*) FROM pg_prepared_statements").fetchone() == (0,)
+        assert connection.execute("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'").fetchone() == (0,)
+
+
+def sessions(connection):
+    """The server's processes that carry out three statements of one transaction."""
+    return {connection.exec_driver_sql("SELECT pg_backend_pid()").scalar_one() for _ in range(3)}
+
+
+def jobs(connection):
+    return connection.exec_driver_sql("SELECT count(*) FROM job_priority").scalar_one()
