@@ -38,6 +38,11 @@ class StartJob(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     requeues: int = 0
     whole: list[int] = []
 
+    @property
+    def device_ids(self) -> list[str]:
+        """The ids of the job's devices on this node."""
+        return [device.id for device in self.devices]
+
 
 class StartOrder(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A :class:`StartJob` as the intake sends it: JSON from the records is sent unchanged."""

@@ -215,7 +215,7 @@ class RealNode:
 
     async def _claim(self, starts: Sequence[StartJob]) -> set[int]:
         files = self._planner.denial.files_of
-        claims = [_claim(one, files(_ids(one))) for one in starts]
+        claims = [_claim(one, files(one.device_ids)) for one in starts]
         return await self._in_thread(lambda: self._state.claim(claims)) if claims else set()
 
     async def _start(self, starts: Sequence[StartJob]) -> None:
@@ -224,7 +224,7 @@ class RealNode:
         await self._until_up(starts)
         failed = []
         for start, plan in zip(starts, plans, strict=True):
-            entry = self._ledger.add(start.allocation, start.job, _ids(start))
+            entry = self._ledger.add(start.allocation, start.job, start.device_ids)
             if isinstance(plan, Refused):
                 failed.append((entry, _refused(entry, plan, self._clock())))
             else:
@@ -361,15 +361,11 @@ def _claim(start: StartJob, files: list[str]) -> Claim:
     return Claim(
         allocation=start.allocation,
         job=start.job,
-        devices=_ids(start),
+        devices=start.device_ids,
         files=files,
         interactive=wanted is not None,
         detach_ok=wanted is not None and wanted.detach_ok,
     )
-
-
-def _ids(start: StartJob) -> list[str]:
-    return [device.id for device in start.devices]
 
 
 def _lost(entry: Entry[int], leftover: Leftover, now: float) -> Report:

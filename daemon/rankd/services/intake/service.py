@@ -154,7 +154,7 @@ class Intake:
     ) -> None:
         self.configuration = configuration
         self.users = UserDatabase()
-        self.catalog, self._known = catalog, _size(catalog)
+        self.catalog, self._known = catalog, catalog.size
         self._nodes: tuple[Node, ...] | None = None
         self._node_event = -1
         self._node_types: frozenset[str] = frozenset()
@@ -182,9 +182,7 @@ class Intake:
             lambda: self.configuration.settings.devices, self.group, self.deliveries.foreign, clock
         )
         self._looks = LookVerbs(database, self.rests, lambda: self.bus.client.max_payload, self.estimates)
-        self.sessions = SessionVerbs(
-            self._looks.single, bus, lambda: self.configuration.settings.node.heartbeat_s, clock
-        )
+        self.sessions = SessionVerbs(self._looks.single, bus, lambda: self.configuration.settings, clock)
         self.inputs = InputFollower(configuration, database, self._use_inputs)
         self.keeper = ConfigurationKeeper(
             Path(configuration.directory), database, self.group, self._use_configuration, clock
@@ -301,7 +299,7 @@ class Intake:
 
     def learn(self) -> None:
         """Load the names that their first use has added to the catalog."""
-        if _size(self.catalog) != self._known:
+        if self.catalog.size != self._known:
             self._use(self.catalog)
 
     def learn_types(self, types: Iterable[str]) -> None:
@@ -311,7 +309,7 @@ class Intake:
             self._use(self.catalog)
 
     def _use(self, catalog: Catalog) -> None:
-        self.catalog, self._known = catalog, _size(catalog)
+        self.catalog, self._known = catalog, catalog.size
         tables = admission_tables(self.configuration, catalog, self._node_types)
         tables = self.host_groups.use(self.configuration, tables)
         self._admission = Admission(msgspec.structs.replace(tables, nodes=self._nodes))
@@ -390,8 +388,3 @@ class Intake:
     async def _sweeps(self) -> None:
         beat = self.bus.loops.add("old records", LONG_ROUND_S).beat
         await run_sweeps(self.database, lambda: self.configuration.settings.retention, ROLE, beat, self._clock)
-
-
-def _size(catalog: Catalog) -> tuple[int, int]:
-    """The numbers of names that first uses add to the catalog."""
-    return len(catalog.associations), len(catalog.made)

@@ -18,6 +18,7 @@ from rankd.bus.endpoint import NodeHandler, Reply, Verb
 from rankd.core.admission.permission import OwnedJob, check
 from rankd.core.admission.submitter import Submitter
 from rankd.core.errors import Unavailable
+from rankd.core.model.setting import Settings
 from rankd.core.session.attempt import Chosen, JobRuns, NodeNow, Wanted, check_reachable, choose, unreachable
 from rankd.services.intake.look_turns import LookTurns
 from rankd.services.runtime.clock import Clock
@@ -40,12 +41,12 @@ Key = tuple[str, str, str]
 
 
 class SessionVerbs:
-    """``heartbeat_s`` returns the present setting."""
+    """``settings`` returns the present ones."""
 
-    def __init__(self, looks: LookTurns, bus: Bus, heartbeat_s: Callable[[], float], clock: Clock) -> None:
+    def __init__(self, looks: LookTurns, bus: Bus, settings: Callable[[], Settings], clock: Clock) -> None:
         self._looks = looks
         self._bus = bus
-        self._heartbeat_s = heartbeat_s
+        self._settings = settings
         self._clock = clock
         self._waiting: dict[Key, asyncio.Future[Opened]] = {}
 
@@ -91,7 +92,7 @@ class SessionVerbs:
             return job, chosen, node_now(reader, chosen.run.node)
 
         job, chosen, node = await self._looks.look(asker.user, query)
-        check_reachable(chosen.run.node, node, self._heartbeat_s(), self._clock())
+        check_reachable(chosen.run.node, node, self._settings().node.heartbeat_s, self._clock())
         return job, chosen
 
     async def grant(self, asker: Submitter, job: JobRuns, chosen: Chosen, session: str, wish: Wish) -> SessionOpened:

@@ -59,6 +59,11 @@ class Catalog(msgspec.Struct, frozen=True, kw_only=True):
     new_user_shares: float = 1.0
     """The shares of users that the configuration does not list."""
 
+    @property
+    def size(self) -> tuple[int, int]:
+        """The numbers of names that first uses add."""
+        return len(self.associations), len(self.made)
+
 
 def sync_catalog(connection: Connection, configuration: Configuration, now: float) -> Catalog:
     """Write the names of the configuration with the adapters' inputs applied; returns all ids."""
