@@ -31,7 +31,7 @@ from rankd.wire.subject import OPENED, node_subject, session_grant, session_in, 
 
 log = logging.getLogger("rankd.agent")
 
-MOST_SESSIONS, MOST_PER_USER = 1_024, 128
+MOST_SESSIONS, MOST_PER_USER = 1_024, 256
 MOST_WAITING, MOST_WAITING_BYTES = 64, 512 * 2**10
 """Messages of one client that wait. Further ones are dropped; it sends them again."""
 MOST_GRANTS = 2_048
