@@ -237,20 +237,19 @@ class Intake:
 
     def _verbs(self) -> list[Verb | IdempotentVerb]:
         classes = class_verbs(self.group, lambda: self.tables.classes, lambda: self.catalog.access, self._use_classes)
-        looks = self._looks
         notifications = lambda: self.configuration.settings.notifications  # noqa: E731 - read at each request
-        letters = DeadLetterVerbs(self.database, self.group, self.take, looks, notifications, self._clock).verbs()
+        letters = DeadLetterVerbs(self.database, self.group, self.take, self._looks, notifications, self._clock).verbs()
         return [
             IdempotentVerb("job.submit", self.submit),
             Verb("job.test", self.test),
-            retry_verb(looks.single, self.take_again),
+            retry_verb(self._looks.single, self.take_again),
             *self.jobs.verbs(),
             *self.sessions.verbs(),
             attach_verb(self.sessions),
-            *looks.verbs(),
+            *self._looks.verbs(),
             *self.reports.verbs(),
             diag_verb(
-                looks.single,
+                self._looks.single,
                 self.bus,
                 lambda: own_health(self.bus, ROLE, self._probe),
                 self.keeper.diag,
