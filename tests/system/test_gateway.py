@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -17,10 +18,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from system.client import connected
 from system.conftest import Machine
 
 from rankd.bus.login import log_in_again, short_path
 from rankd.core.errors import Unavailable
+from rankd.wire.subject import enqueue_subject
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be two users")
 
@@ -170,6 +173,12 @@ def test_roots_own_job_runs_as_root(shared):
     assert stat.S_IMODE(Path(job["stdout"]).parent.stat().st_mode) == 0o700
 
 
+async def enqueue(machine: Machine, user: str) -> None:
+    """As a program that does not ask first."""
+    async with connected(machine.up["nats"], machine.services) as client:
+        await client.connection.jetstream().publish(enqueue_subject(user), b'{"command":["true"]}')
+
+
 def test_only_root_at_the_socket_gets_a_job_with_roots_rights(shared):
     """Not an administrator, not the credentials of root, and no message of root's that waits in a stream."""
     nats = ["--nats", shared.up["nats"]]
@@ -179,7 +188,9 @@ def test_only_root_at_the_socket_gets_a_job_with_roots_rights(shared):
     for words in ways:
         said = shared.rankd_fails("submit", *words, "--", "true")
         assert "jobs of 'root' run only if root submits them on the machine of `rankd up`" in said, words
-    shared.rankd("submit", *nats, "--enqueue", "--", "true")
+    said = shared.rankd_fails("submit", *nats, "--enqueue", "--", "true")
+    assert said.endswith("; leave out --enqueue, too\n"), "it asks first"
+    asyncio.run(enqueue(shared, "root"))
     while not (letters := shared.rows("SELECT code FROM dead_letter")):
         assert shared.up["ready"]
     assert letters == [{"code": "root_refused"}]

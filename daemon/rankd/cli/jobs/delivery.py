@@ -108,7 +108,7 @@ async def _check_root(bus: Bus, user: str, job: Job) -> None:
         return  # nobody can say now
     except Refused as error:
         if error.code in ("root_refused", "owner_only"):
-            raise Refused(error.code, f"{error.message}, without --enqueue", error.field, error.status) from None
+            raise Refused(error.code, f"{error.message}; leave out --enqueue, too", error.field, error.status) from None
 
 
 def submit(channel: Channel, jobs: list[Job], arguments: argparse.Namespace, until: float) -> Delivered:
