@@ -57,10 +57,14 @@ class ForecastQueue:
             self._remove(leaf, started)
 
     def _remove(self, leaf: int, started: Mapping[int, int]) -> None:
-        own = self.waiting[leaf]
-        counts = np.array([started.get(job, 0) for job in own.jobs.tolist()], dtype=np.int64)
-        left = (np.ones_like(counts) if own.tasks is None else own.tasks) - counts
-        for job in own.jobs[left <= 0].tolist():
+        own, ahead = self.waiting[leaf], dict(started)
+        left = np.ones(len(own.jobs), dtype=np.int64) if own.tasks is None else own.tasks.copy()
+        for place in np.flatnonzero(np.isin(own.jobs, list(started))).tolist():
+            job = int(own.jobs[place])  # an array may have several entries, between which its other tasks are
+            number = min(ahead[job], int(left[place]))
+            left[place] -= number
+            ahead[job] -= number
+        for job in set(own.jobs[left <= 0].tolist()).difference(own.jobs[left > 0].tolist()):
             del self._leaf_of[job]
         if not (left > 0).any():
             del self.waiting[leaf]
