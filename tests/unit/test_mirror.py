@@ -154,7 +154,6 @@ ELSEWHERE = {
     "cli/what_if/simulate_report.py": "tests/unit/cli/what_if/test_simulate.py",
     "core/forecast/holding.py": "tests/properties/test_forecast.py",
     "core/forecast/partition_run.py": "tests/properties/test_forecast.py",
-    "core/forecast/queue.py": "tests/properties/test_forecast.py",
     "core/forecast/run.py": "tests/properties/test_forecast.py",
     "core/placement/within_quota.py": "tests/properties/test_device_placement.py",
     "cli/administer/auth_brokers.py": "tests/integration/test_auth_brokers.py",
