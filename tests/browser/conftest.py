@@ -27,7 +27,7 @@ expect.set_options(timeout=PATIENCE_S * 1000)
 WIDE, PHONE = {"width": 1100, "height": 700}, {"width": 390, "height": 780}
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # Playwright's event loop must have ended before this process runs other tests
 def browser() -> Iterator[Browser]:
     if not CHROMIUM.exists():
         message = "no Chromium at /usr/bin/chromium: apt-get install chromium"

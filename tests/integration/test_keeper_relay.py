@@ -248,6 +248,20 @@ async def test_a_step_has_a_status_of_its_own_and_an_ended_job_takes_none(node):
     assert late.exit_status is None
 
 
+async def test_a_step_that_cannot_be_executed_leaves_no_descriptors(node):
+    node.start("sleep", "1000")
+    await node.until(lambda: node.reports)
+    counts = []
+    for number in range(6):
+        name = f"missing{number}"
+        node.step("/no/such/command", step=name, pty=bool(number % 2))
+        await node.until(lambda name=name: any(s.step == name and s.kind == "ended" for s in node.steps))
+        counts.append(len(list(Path(f"/proc/{keeper_of(node)}/fd").iterdir())))
+    assert max(counts[1:]) <= counts[0] + 1
+    node.link.ask(EndJob(allocation=1, cause="cancel", grace_s=0.1))
+    await node.ended()
+
+
 async def test_a_signal_reaches_the_jobs_processes(node):
     reader = node.start("sh", "-c", "trap 'echo caught; exit 4' INT; echo ready; while :; do sleep 0.05; done")
     reader.connect()
@@ -267,6 +281,19 @@ async def test_a_job_that_kills_its_relay_harms_only_itself(node):
     after = node.start("echo", "well", allocation=2)
     after.connect()
     assert await in_thread(after.until_end) == 0
+
+
+def keeper_of(node: Node) -> int:
+    """The keeper: the process on the other side of the agent's socket."""
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                words = (entry / "cmdline").read_bytes().decode(errors="replace")
+            except OSError:
+                continue
+            if "keeper.service" in words and str(node.state.root) in words:
+                return int(entry.name)
+    raise AssertionError("there is no keeper")
 
 
 def relay_of(node: Node) -> int:

@@ -152,6 +152,16 @@ def test_more_memory_errors_than_before_make_a_card_unfit(machine):
     assert faults(library.look()) == ["4 uncorrectable memory errors (ECC)"]
 
 
+def test_memory_errors_after_a_reset_of_the_counts_are_noticed(machine):
+    machine.has(Card("GPU-a", errors=5))
+    library = library_of(machine)
+    for errors in (5, 0):
+        machine.has(Card("GPU-a", errors=errors))
+        assert library.look()[0].fault is None
+    machine.has(Card("GPU-a", errors=2))
+    assert faults(library.look()) == ["2 uncorrectable memory errors (ECC)"]
+
+
 def test_a_card_that_is_lost_stays_in_the_list_as_unfit(machine):
     machine.has(*four())
     library = library_of(machine)

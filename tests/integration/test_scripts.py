@@ -50,7 +50,7 @@ async def test_a_script_is_executed_with_its_arguments_and_is_gone_once_its_end_
     ("text", "status", "says"),
     [
         ("#!/bin/sh\nexit 7", 7, None),
-        ("#!/no/such/shell\n", 127, "check its first line"),
+        ("#!/no/such/shell\n", 127, "first line names /no/such/shell"),
         ("#!/tmp\n", 126, "executed"),
     ],
 )

@@ -58,6 +58,17 @@ def test_the_link_signs_its_owner_in_once_with_a_cookie_that_scripts_cannot_read
         assert stat.S_IMODE((site.directory / "auth" / file).stat().st_mode) == 0o600, file
 
 
+def test_a_session_that_was_signed_out_counts_no_more(site):
+    visitor = Visitor(base_of(site))
+    visitor.sign_in(link_of(site))
+    token = visitor.token()
+    stolen = Visitor(visitor.base)
+    stolen.cookie = visitor.cookie
+    assert stolen.ask("/queue").status == 200
+    assert visitor.ask("/sign-out", {"token": token}).status == 200
+    assert stolen.ask("/queue").status == 401
+
+
 def test_every_answer_forbids_scripts_and_frames_of_others(alice):
     for path in ("/queue", "/sign-in?token=x", "/nothing", "/static/page.js"):
         headers = alice.ask(path).headers

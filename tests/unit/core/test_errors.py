@@ -11,6 +11,7 @@ from rankd.core.errors import (
     Problem,
     RankdError,
     Refused,
+    RoleLost,
     Unavailable,
     UnknownOutcome,
     admins_only,
@@ -20,7 +21,7 @@ from rankd.core.errors import (
 
 def test_only_what_is_unavailable_or_above_a_limit_may_be_tried_again():
     kinds = {kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, RankdError)}
-    assert {kind for kind in kinds if kind.retryable} == {Unavailable, UnknownOutcome, AboveLimit}
+    assert {kind for kind in kinds if kind.retryable} == {Unavailable, UnknownOutcome, AboveLimit, RoleLost}
     assert [kind("c", "m").status for kind in (Refused, AboveLimit, Unavailable)] == [400, 429, 503]
 
 

@@ -71,7 +71,7 @@ async def _copy(source: Path | str, target: Path | str) -> list[TableSum]:
         one = await stack.enter_async_context(open_database(source))
         other = await stack.enter_async_context(open_database(target))
         await upgrade(other)
-        return await copy_between(one, other, time.time, _Progress().note)
+        return await copy_between(one, other, _Progress().note)
 
 
 def _check_source(source: Path | str) -> None:

@@ -186,4 +186,6 @@ def parts_of(live: LivePartition) -> Counter[int]:
                 parts[array_of[job]] += number
     for later in live.later:
         parts[later.job] += later.tasks
+        if later.job in array_of:
+            parts[array_of[later.job]] += later.tasks
     return parts

@@ -56,6 +56,8 @@ LOOK_S = 1.0
 PAUSE_S = 0.05
 MOST_ABSENT_S = 5.0
 """How long a relay may not be there: it starts just now, or has ended."""
+SIGNAL_S = 0.05
+"""Between two signals of a client: each costs the keeper a look at all processes of the job."""
 ENDED = "ended"
 STREAMS = {kinds.OUTPUT: "stdout", kinds.ERRORS: "stderr"}
 READ = {"stdout": kinds.OUTPUT_READ, "stderr": kinds.ERRORS_READ}
@@ -84,7 +86,7 @@ class AttachSession:
         self._publish = send
         self._accepts = accepts
         self._life = Lifetime(grant, self._now_s())
-        self._offsets = dict(wish.offsets)
+        self._offsets = {stream: offset for stream, offset in wish.offsets.items() if stream in READ}
         self._sent: dict[str, int] = {}
         self._lost = False
         self._reply: str | None = None
@@ -108,7 +110,8 @@ class AttachSession:
         self._node.heard(self.allocation)
         if isinstance(grant.wish, AttachWish):
             for stream, offset in grant.wish.offsets.items():
-                self._offsets[stream] = max(self._offsets.get(stream, 0), offset)
+                if stream in READ:
+                    self._offsets[stream] = max(self._offsets.get(stream, 0), offset)
             self._lost = self._lost or grant.wish.again
 
     def replace(self) -> None:
@@ -157,6 +160,7 @@ class AttachSession:
             case SendSignal(number=number):
                 step = None if self._wish.step is None else self.name
                 self._node.link.ask(SignalJob(allocation=self.allocation, number=number, step=step))
+                await asyncio.sleep(SIGNAL_S)
             case InputEnd(offset=offset):
                 await self._tell(frame(kinds.INPUT_ENDS, offset))
             case Leave():

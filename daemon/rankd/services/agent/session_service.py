@@ -52,6 +52,8 @@ class _Open(NamedTuple):
     session: Session
     subscription: Subscription
     task: asyncio.Task[None]
+    of: tuple[int, type]
+    """The job, and the kind of the wish. A grant for another job must not renew it."""
 
 
 class Sessions:
@@ -102,7 +104,10 @@ class Sessions:
         error: RankdError | None = None
         key = _key(grant)
         if found := self._open.get(key):
-            found.session.renew(grant)
+            if found.of == (grant.job, type(grant.wish)):
+                found.session.renew(grant)
+            else:
+                error = Refused("session_taken", "this session is with another job; choose another id", status=409)
         elif key in self._opening:
             return  # it is answered once it is open
         else:
@@ -114,6 +119,9 @@ class Sessions:
             except LOST as lost:
                 log.info("a session could not be opened: %s", lost)
                 return
+            except Exception:  # a bug in one session must not end the agent
+                log.exception("a session of %s can't be opened", grant.user)
+                error = Refused("session_failed", "the agent failed here; its log says how", status=500)
             finally:
                 self._opening.discard(key)
         await self._confirm(grant, error)
@@ -144,7 +152,7 @@ class Sessions:
             await session.close()
             raise
         task = self._group.create_task(self._serve(key, session))
-        self._open[key] = _Open(session, subscription, task)
+        self._open[key] = _Open(session, subscription, task, (grant.job, type(grant.wish)))
 
     def _check_room(self, user: str) -> None:
         by_user = Counter(owner for _, owner, _ in (*self._open, *self._opening))

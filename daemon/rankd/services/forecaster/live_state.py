@@ -66,7 +66,7 @@ def gather(
     ]
     shares = {job: paces.of(pair) for job, pair in pairs.items()}
     live = Live(now=now, partitions=partitions, shares=shares, site_share=paces.of_site)
-    return Gathered(live, untold, len(ranked) - len(pairs) + unranked.beyond, source.order.generation)
+    return Gathered(live, untold, len(np.unique(ranked)) - len(pairs) + unranked.beyond, source.order.generation)
 
 
 def _jobs_of(problems: Sequence[PartitionProblem]) -> IntArray:

@@ -54,6 +54,8 @@ class JobRun:
         self._process: Process | None = None
         self._relay: RelayProcess | None = None
         self._steps: dict[str, StepRun] = {}
+        self._lingering: list[RelayProcess] = []
+        """Relays of ended steps. Their user can stop them, so they count."""
         self._started_at: float | None = None
         self._forked_s = time.monotonic()
         self._kill: asyncio.TimerHandle | None = None
@@ -92,8 +94,10 @@ class JobRun:
 
     def start_step(self, order: StartStep) -> None:
         """Start a process beside the job's. A job that does not run has no steps; a step is started once."""
-        if self._process is None or self._cause is not None or len(self._steps) >= MOST_STEPS:
-            why = "it has too many at once" if len(self._steps) >= MOST_STEPS else "it does not run"
+        self._lingering = [relay for relay in self._lingering if not relay.has_ended]
+        is_full = len(self._steps) + len(self._lingering) >= MOST_STEPS
+        if self._process is None or self._cause is not None or is_full:
+            why = "it has too many at once" if is_full else "it does not run"
             message = f"job {self._order.job} takes no step: {why}"
             end = StepHappened(allocation=self.allocation, step=order.step, kind="ended", message=message)
             self._around.tell_of_step(end)
@@ -110,6 +114,8 @@ class JobRun:
         except Exception:
             log.exception("step %s of job %d fails", run.order.step, self._order.job)
         del self._steps[run.order.step]
+        if run.relay is not None and not run.relay.has_ended:
+            self._lingering.append(run.relay)
 
     def steps(self) -> list[str]:
         """Those that run."""

@@ -73,7 +73,12 @@ class Process:
             while part := await loop.sock_recv(self._channel, LONGEST_ANSWER):
                 answer += part
         self._channel.close()
-        return failure_of(answer, launch) if answer else None
+        if not answer:
+            return None
+        for descriptor in self.streams:  # nobody serves the streams of a command that does not run
+            os.close(descriptor)
+        self.streams = []
+        return failure_of(answer, launch)
 
     async def exited(self) -> None:
         """Wait until the leader has ended."""

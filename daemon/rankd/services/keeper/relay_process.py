@@ -13,7 +13,7 @@ from pathlib import Path
 
 from rankd.services.keeper.proc import Identity, Session
 from rankd.services.keeper.process import fulfil
-from rankd.services.keeper.relay import DRAINED, STATUS
+from rankd.services.keeper.relay import DRAINED, LINGER_S, MOST_LINGER_S, STATUS
 from rankd.services.keeper.spawn import Helper, HelperLost, encoded, session_of
 
 DIRECTORY = "sessions"
@@ -32,6 +32,8 @@ class RelayProcess:
             OSError: it can't be forked, or the socket can't be made.
             HelperLost: the helper has ended.
         """
+        self.has_ended = False
+        self._deadline: asyncio.TimerHandle | None = None
         self._helper = helper
         self._session = session
         self._path = state / DIRECTORY / session.name
@@ -64,10 +66,18 @@ class RelayProcess:
     async def drained(self, returncode: int) -> None:
         """Report the end of the process; returns once its output is in its files, or after :data:`DRAIN_S`."""
         loop = asyncio.get_running_loop()
+        answered = False
         with suppress(OSError, TimeoutError):
             async with asyncio.timeout(DRAIN_S):
                 await loop.sock_sendall(self._control, STATUS.pack(returncode))
-                await loop.sock_recv(self._control, len(DRAINED))
+                answered = await loop.sock_recv(self._control, len(DRAINED)) == DRAINED
+        if not self.has_ended:  # it has the rights of its user, who can stop it: then it never ends by itself
+            self._deadline = loop.call_later(LINGER_S + (MOST_LINGER_S if answered else 0.0), self._kill)
+
+    def _kill(self) -> None:
+        if not self.has_ended:
+            with suppress(OSError):
+                signal.pidfd_send_signal(self._ended, signal.SIGKILL)
 
     async def ended(self) -> None:
         """Wait until it has ended, which is when nobody waits for the output any more."""
@@ -82,6 +92,11 @@ class RelayProcess:
 
     def forget(self) -> None:
         """Kill it, reap it, and remove its socket. Blocks until it has ended; an unkillable one is left after END_S."""
+        if self.has_ended:
+            return
+        self.has_ended = True
+        if self._deadline is not None:
+            self._deadline.cancel()
         self._control.close()
         self._listening.close()
         self._path.unlink(missing_ok=True)

@@ -48,7 +48,7 @@ class StepRun:
         self._joins = joins
         self._around = around
         self._process: Process | None = None
-        self._relay: RelayProcess | None = None
+        self.relay: RelayProcess | None = None
         self._is_killed = False
         self.over = asyncio.Event()
 
@@ -71,8 +71,8 @@ class StepRun:
         started = await self._in_thread(self._fork)
         if isinstance(started, StartFailure):
             return self._end(started)
-        process, relay = started
-        self._process = process
+        process, self.relay = started
+        relay, self._process = self.relay, process
         if self._is_killed:
             process.signal_group(signal.SIGKILL)
         try:

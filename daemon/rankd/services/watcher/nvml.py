@@ -129,9 +129,10 @@ class Nvml:
             _supported(lambda: library.nvmlDeviceRegisterEvents(handle, _EVENTS, self._events))
         uncorrected, volatile = library.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, library.NVML_VOLATILE_ECC
         count = _supported(lambda: library.nvmlDeviceGetTotalEccErrors(handle, uncorrected, volatile))
-        if count is not None and count > self._ecc.setdefault(id_, count):
-            self._ecc[id_] = count
-            self._note(id_, f"{count} uncorrectable memory errors (ECC)")
+        if count is not None:  # a reset of the card's counts makes them smaller
+            before, self._ecc[id_] = self._ecc.get(id_, count), count
+            if count > before:
+                self._note(id_, f"{count} uncorrectable memory errors (ECC)")
 
     def _cards(self, index: int, id_: str, handle: object) -> Iterator[tuple[Card, object]]:
         model = model_name(library.nvmlDeviceGetName(handle))

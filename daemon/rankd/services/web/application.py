@@ -117,9 +117,9 @@ async def _stream(page: Page, view: View, request: Request) -> Response:
     asker = page.asker(request)
     given = parameters(request) | {name: str(value) for name, value in request.path_params.items()}
     key = view.key(asker, given)
-    if not page.live.has_room(key):
+    if not page.live.has_room(key, asker.user):
         raise Unavailable("too_many_tabs", "too many tabs are open; this one shows no changes until others are closed")
     await view.make(page, asker, given)  # so that who may not see it is refused
     last = request.headers.get("last-event-id", "")
-    stream: AsyncIterator[bytes] = page.live.follow(key, partial(view.make, page, asker, given), last)
+    stream: AsyncIterator[bytes] = page.live.follow(key, partial(view.make, page, asker, given), last, asker.user)
     return StreamingResponse(stream, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from zlib import crc32
 
@@ -23,7 +24,7 @@ from rankd.store.look.newest import Newest, newest
 log = logging.getLogger("rankd.web")
 
 EVERY_S = 0.5
-MOST_TABS = 600
+MOST_TABS, MOST_TABS_PER_USER = 600, 250
 MOST_VIEWS = 300
 """Different views that are followed at a time: each is made again for every change."""
 BEAT_S = 15.0
@@ -59,6 +60,7 @@ class Live:
         self._records = records
         self._views: dict[Key, _View] = {}
         self._tabs = 0
+        self._by_user: Counter[str] = Counter()
         self._stopping = False
         self.problem: str | None = None
         """Why nothing new can be read at present."""
@@ -110,22 +112,28 @@ class Live:
         except RankdError as error:
             log.info("a view can't be made: %s", error.message)
             return
+        except Exception:  # a view that shows a bug must not end the page for the others
+            log.exception("a view can't be made")
+            return
         if view.frame is None or view.frame.html != html:
             mark = ".".join(str(number) for number in (*(self.newest or ()), crc32(html.encode())))
             view.frame = Frame(mark, html)
             changed, view.changed = view.changed, asyncio.Event()
             changed.set()
 
-    def has_room(self, key: Key) -> bool:
-        """Whether another tab may follow this view."""
+    def has_room(self, key: Key, user: str) -> bool:
+        """Whether another tab of this user may follow this view. Visitors without a name share one room."""
+        if self._by_user[user] >= MOST_TABS_PER_USER:
+            return False
         return self._tabs < MOST_TABS and (key in self._views or len(self._views) < MOST_VIEWS)
 
-    async def follow(self, key: Key, make: Make, last: str) -> AsyncGenerator[bytes, None]:
+    async def follow(self, key: Key, make: Make, last: str, user: str) -> AsyncGenerator[bytes, None]:
         """One tab's stream of server-sent events. ``last``: the mark of the last one that it has had."""
         loop = asyncio.get_running_loop()
         view = self._views.setdefault(key, _View(make))
         view.tabs += 1
         self._tabs += 1
+        self._by_user[user] += 1
         try:
             yield b"retry: 1000\n\n"
             sent = last
@@ -142,6 +150,7 @@ class Live:
                     yield b": alive\n\n"
         finally:
             self._tabs -= 1
+            self._by_user -= Counter([user])
             view.tabs -= 1
             if not view.tabs and self._views.get(key) is view:
                 del self._views[key]

@@ -19,7 +19,7 @@ from rankd.services.runtime.clock import Clock
 from rankd.services.web.asking import Asking
 from rankd.services.web.live import Live
 from rankd.services.web.records import Records
-from rankd.services.web.session import COOKIE, change_token, read
+from rankd.services.web.session import COOKIE, LASTS_S, change_token, read
 from rankd.services.web.template import Template
 from rankd.services.web.visitor import Visitor, check_change, visitor
 from rankd.store.engine.reading import Reader
@@ -67,6 +67,8 @@ class Page:
         self._configuration: int | None = None
         self._spell = Spell(log)
         self._diag: tuple[float, Diag] | None = None
+        self._ended: dict[str, float] = {}
+        """Nonces of sessions that were signed out, and until when their cookies would count."""
 
     async def read_settings(self) -> None:
         """Use the configuration in force. Until it can be read, the page shows each visitor only the own jobs."""
@@ -93,12 +95,21 @@ class Page:
         """
         cookie = request.cookies.get(COOKIE)
         session = None if cookie is None else read(cookie, self.site.key, self.clock())
+        if session is not None and session.nonce in self._ended:
+            session = None
         address = "" if request.client is None else request.client.host
         headers = [(name.lower(), value) for name, value in request.headers.items()]
         found = visitor(address, headers, session, self.settings.web, is_read_only=self.site.is_read_only)
         if found is None:
             raise NotSignedIn
         return found
+
+    def end(self, nonce: str) -> None:
+        """End a session: its cookie counts no more. A restart forgets this; removing the key ends all sessions."""
+        now = self.clock()
+        self._ended = {one: until for one, until in self._ended.items() if until > now}
+        if nonce:
+            self._ended[nonce] = now + LASTS_S
 
     def asker(self, request: Request) -> Submitter:
         """As whom the records are asked."""

@@ -42,8 +42,9 @@ async def sign_in(page: Page, request: Request) -> Response:
 
 
 async def sign_out(page: Page, request: Request) -> Response:
-    """Forget the cookie."""
-    await page.changer(request)
+    """End the session, and forget the cookie."""
+    who, _ = await page.changer(request)
+    page.end(who.nonce)
     response = HTMLResponse(page.template.render("sign_in.html", site=page.site, settings=page.settings))
     response.delete_cookie(COOKIE, httponly=True, samesite="strict")
     return response

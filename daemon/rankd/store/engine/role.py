@@ -65,7 +65,8 @@ def _next_epoch(connection: Connection, role: str, now: float) -> int:
     holder = f"{os.uname().nodename}:{os.getpid()}"
     connection.exec_driver_sql(
         "INSERT INTO roles (name, epoch, holder, since) VALUES (?, 1, ?, ?)"
-        " ON CONFLICT (name) DO UPDATE SET epoch = roles.epoch + 1, holder = excluded.holder, since = excluded.since",
+        " ON CONFLICT (name) DO UPDATE SET epoch = roles.epoch + 1, holder = excluded.holder, since = excluded.since,"
+        " alive_at = NULL, ttl_s = NULL, resigned_at = NULL, vacant_at = NULL, ready_at = NULL",
         (role, holder, now),
     )
     return int(connection.exec_driver_sql("SELECT epoch FROM roles WHERE name = ?", (role,)).scalar_one())

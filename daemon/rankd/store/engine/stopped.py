@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rankd.store.engine.lock import acquire_or_fail
 
-ROLES = ("intake", "prioritizer", "scheduler", "notifier")
+ROLES = ("intake", "prioritizer", "scheduler", "notifier", "forecaster")
 
 
 @asynccontextmanager

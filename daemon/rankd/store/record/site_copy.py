@@ -60,8 +60,11 @@ def check_stopped(connection: Connection, now: float) -> None:
             )
 
 
-async def copy_between(source: Database, target: Database, clock: Callable[[], float], note: Note) -> list[TableSum]:
-    """:func:`copy_site` under the locks of both databases' writers. ``clock`` returns UTC seconds.
+_SERVER_NOW = "SELECT CAST(extract(epoch FROM clock_timestamp()) AS double precision)"
+
+
+async def copy_between(source: Database, target: Database, note: Note) -> list[TableSum]:
+    """:func:`copy_site` under the locks of both databases' writers.
 
     Raises:
         Unavailable: ``still_running``, and as :func:`copy_site`.
@@ -71,7 +74,9 @@ async def copy_between(source: Database, target: Database, clock: Callable[[], f
     def between(one: Connection, other: Connection) -> list[TableSum]:
         for connection in (one, other):
             if connection.dialect.name == "postgresql":
-                check_stopped(connection, clock())
+                # while the other database is read, this one is idle for longer than a service may be
+                connection.exec_driver_sql("SET LOCAL idle_in_transaction_session_timeout TO 0")
+                check_stopped(connection, float(connection.exec_driver_sql(_SERVER_NOW).scalar_one()))
         return copy_site(one, other, note)
 
     def into(one: Connection) -> list[TableSum]:
@@ -139,7 +144,12 @@ def sum_of(connection: Connection, table: Table, *, mends_texts: bool = False) -
 
 def _add(digest: Any, rows: Sequence[tuple[object, ...]]) -> None:  # noqa: ANN401 - hashlib's type has no name
     for row in rows:
-        digest.update(_encode(row))
+        digest.update(_encode([_plain(value) for value in row]))
+
+
+def _plain(value: object) -> object:
+    """The value without the sign of a zero: SQLite does not keep it."""
+    return value + 0.0 if type(value) is float else value
 
 
 def _pages(
