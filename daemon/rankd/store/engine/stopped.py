@@ -6,9 +6,22 @@ from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 
+from sqlalchemy import Connection
+
 from rankd.store.engine.lock import acquire_or_fail
 
 ROLES = ("intake", "prioritizer", "scheduler", "notifier", "forecaster")
+
+
+def may_idle(connection: Connection) -> None:
+    """Let this transaction of PostgreSQL be idle for longer than a service's may be."""
+    connection.exec_driver_sql("SET LOCAL idle_in_transaction_session_timeout TO 0")
+
+
+def server_now(connection: Connection) -> float:
+    """The time by PostgreSQL's clock, UTC seconds."""
+    now = connection.exec_driver_sql("SELECT CAST(extract(epoch FROM clock_timestamp()) AS double precision)")
+    return float(now.scalar_one())
 
 
 @asynccontextmanager

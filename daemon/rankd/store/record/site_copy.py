@@ -19,6 +19,7 @@ from rankd.core.errors import Refused, Unavailable
 from rankd.store.engine.bulk import bulk_insert
 from rankd.store.engine.database import Database
 from rankd.store.engine.last_id import last_id, set_last_id
+from rankd.store.engine.stopped import may_idle, server_now
 from rankd.store.schema.generation_table import generations
 from rankd.store.schema.service_table import roles
 from rankd.store.schema.table import metadata
@@ -60,9 +61,6 @@ def check_stopped(connection: Connection, now: float) -> None:
             )
 
 
-_SERVER_NOW = "SELECT CAST(extract(epoch FROM clock_timestamp()) AS double precision)"
-
-
 async def copy_between(source: Database, target: Database, note: Note) -> list[TableSum]:
     """:func:`copy_site` under the locks of both databases' writers.
 
@@ -74,9 +72,8 @@ async def copy_between(source: Database, target: Database, note: Note) -> list[T
     def between(one: Connection, other: Connection) -> list[TableSum]:
         for connection in (one, other):
             if connection.dialect.name == "postgresql":
-                # while the other database is read, this one is idle for longer than a service may be
-                connection.exec_driver_sql("SET LOCAL idle_in_transaction_session_timeout TO 0")
-                check_stopped(connection, float(connection.exec_driver_sql(_SERVER_NOW).scalar_one()))
+                may_idle(connection)  # while the other database is read
+                check_stopped(connection, server_now(connection))
         return copy_site(one, other, note)
 
     def into(one: Connection) -> list[TableSum]:
