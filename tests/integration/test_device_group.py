@@ -133,8 +133,9 @@ def a_node(groups, devices, tmp_path):
     helper = Helper()
     with AgentState(tmp_path / "state") as state, ThreadPoolExecutor(2) as threads:
         around = Surroundings(
-            state=state, groups=groups, helper=helper, threads=threads, tell=lambda _: None, clock=lambda: 0.0
-        )
+            state=state, groups=groups, helper=helper, threads=threads, tell=lambda _: None,
+            tell_of_step=lambda _: None, keep=lambda beside: beside.close(), clock=lambda: 0.0,
+        )  # fmt: skip
         yield Node(around, devices, Path(devices["g0"]).parent)
     helper.close()
 

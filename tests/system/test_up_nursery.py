@@ -57,7 +57,7 @@ def test_a_killed_nursery_harms_no_service_and_the_next_one_is_executed(machine)
     machine.rankd("submit", "--wait", "--", "true")
     after = machine.up
     same = {name for name, pid in after["pids"].items() if pid == before[name]}
-    assert same == {"nats", "gateway", "intake"}
+    assert same == {"nats", "gateway", "intake", "forecaster"}
     assert children(after["pid"]) == set(after["pids"].values())
     assert machine.stop() == 0
 
