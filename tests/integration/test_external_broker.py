@@ -83,7 +83,8 @@ async def test_what_is_missing_is_found(serve):
 
 async def test_what_is_too_much_is_found(serve):
     more = '{service: {account: "RANKD", subject: "rankd.v1.node.n1.take"}}'
-    text = configuration(SITE, [Member(Role.USER, "n1")]).replace("imports: [", f"imports: [\n      {more}")
+    others, imports, own = configuration(SITE, [Member(Role.USER, "n1")]).rpartition("imports: [")
+    text = f"{others}{imports}\n      {more}{own}"
     assert await wrong(serve(text), Member(Role.USER, "n1")) == [("n1", "ask", "rankd.v1.node.n1.take", False)]
 
 

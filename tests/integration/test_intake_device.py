@@ -86,14 +86,14 @@ async def test_a_job_that_needs_a_failed_device_is_not_doubted_since_it_may_be_o
         await a_gpu_node(stage)
         await stage.ask("rankd.v1.node.n1.device", {"notes": [BROKEN], "instance": "i1"})
         assert await warning(stage, 2) == ""
-        assert "offers more than 2;" in await warning(stage, 3)
+        assert "offers more than 2 (-N 3" in await warning(stage, 3)
     async with an_intake(broker, tmp_path) as stage:
         assert await warning(stage, 2) == "", "another intake knows the node from the records"
         listed = [A100[0], A100[1] | {"state": "failed"}]
         body = {"resources": {"vcore": 2}, "agent": "n1", "devices": listed, "instance": "i1"}
         assert (await stage.ask("rankd.v1.node.n1.register", body)).status is None
         assert await warning(stage, 2) == "", "its list calls the device failed"
-        assert "offers more than 2;" in await warning(stage, 3)
+        assert "offers more than 2 (-N 3" in await warning(stage, 3)
 
 
 async def test_a_node_reports_about_itself_only(broker, tmp_path, monkeypatch):

@@ -45,7 +45,13 @@ async def test_nodes_register_once_and_unknown_ones_are_told_to(broker, tmp_path
         assert "n1, n2" in unknown.body["message"]
         for _ in range(3):
             reply = await stage.ask("rankd.v1.node.n1.register", {"resources": {"vcore": 2}, "agent": "n1", "new": 1})
-            assert reply.body == {"heartbeat_s": 5.0, "grace_s": 5.0, "max_processes": 4096, "outputs_s": 7_776_000.0}
+            assert reply.body == {
+                "heartbeat_s": 5.0,
+                "grace_s": 5.0,
+                "max_processes": 4096,
+                "outputs_s": 7_776_000.0,
+                "orphan_s": 60.0,
+            }
         assert stage.rows("SELECT node, event FROM node_events") == [("n1", "joined")]
         await stage.ask("rankd.v1.node.n1.register", {"resources": {"vcore": 4}, "agent": "n1"})
         assert stage.rows("SELECT event FROM node_events WHERE id > 1") == [("changed",)]

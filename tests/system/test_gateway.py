@@ -136,7 +136,7 @@ def test_a_job_of_another_user_reaches_no_credential(shared):
     auth = shared.directory / "auth"
     secrets = [(auth / "site.key").read_text().strip()]
     secrets += [file.read_text().split("SEED-----\n")[1].split("\n")[0] for file in auth.glob("*.creds")]
-    assert len(secrets) == 5
+    assert len(secrets) == 7
     script = LOOK.replace("{0}", str(shared.directory))
     assert "Submitted batch job 1" in as_user(ONE, shared, "submit", "--wait", "--", "sh", "-c", script).stdout
     [job] = shared.rows("SELECT stdout, stderr FROM job WHERE id = 1")

@@ -25,7 +25,8 @@ CAPABILITIES = re.search(r"^CapabilityBoundingSet=(.+)$", UNIT.read_text(), re.M
 def confined(monkeypatch):
     """A ``rankd up --share`` whose processes have these capabilities only, and can't get others."""
     bounding = ",".join(["-all", *(f"+{name.removeprefix('cap_')}" for name in CAPABILITIES)])
-    monkeypatch.setattr("system.conftest.RANKD", ["setpriv", "--no-new-privs", "--bounding-set", bounding, *RANKD])
+    words = ["setpriv", "--no-new-privs", "--bounding-set", bounding, *RANKD]
+    monkeypatch.setattr("system.conftest.Machine.words", words)
     with tempfile.TemporaryDirectory(prefix="rankd-confined-") as base:
         Path(base).chmod(0o755)
         if closed := [str(path) for path in Path(base).parents if not path.stat().st_mode & 0o001]:

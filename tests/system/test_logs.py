@@ -135,4 +135,4 @@ async def test_no_session_is_opened_for_anybody_else(site, tmp_path):
         assert refused.value.code == "not_owner"
         with pytest.raises(Unavailable):  # nobody hears it in bob's account
             await LogStream(of_bob, Asker("alice"), JobLog(id=job, follow=True), patience_s=0.0).open()
-    site.rankd("cancel", str(job))
+    site.rankd("cancel", "--as", "alice", str(job))
