@@ -26,7 +26,7 @@ from rankd.wire import configuration, device, message
 
 BIN = Path(sys.executable).parent
 KINDS = vars(message) | vars(configuration) | vars(device) | {"JobRequest": JobRequest}
-FOREGROUND = re.compile(r"^(?:\w+=\S* +)*(?:rankd (?:up|intake|prioritizer|scheduler|agent|watch)|nats-server) ?")
+FOREGROUND = re.compile(r"^(?:\w+=\S* +)*(?:rankd (?:up|intake|prioritizer|scheduler|forecaster|agent|watch)|nats-server) ?")
 LOOKS = re.compile(r"^(?:rankd (?!submit|cancel|hold|release|update|reload|class|node |up)|sqlite3|cat )")
 UNHELD = re.compile(r"(?<![\w.…])/(?=(?:var/lib|etc)/)")
 
