@@ -26,7 +26,8 @@ from rankd.wire import configuration, device, message
 
 BIN = Path(sys.executable).parent
 KINDS = vars(message) | vars(configuration) | vars(device) | {"JobRequest": JobRequest}
-FOREGROUND = re.compile(r"^(?:\w+=\S* +)*(?:rankd (?:up|intake|prioritizer|scheduler|forecaster|agent|watch)|nats-server) ?")
+STAYS = "up|intake|prioritizer|scheduler|forecaster|agent|watch"
+FOREGROUND = re.compile(rf"^(?:\w+=\S* +)*(?:rankd (?:{STAYS})|nats-server) ?")
 LOOKS = re.compile(r"^(?:rankd (?!submit|cancel|hold|release|update|reload|class|node |up)|sqlite3|cat )")
 UNHELD = re.compile(r"(?<![\w.…])/(?=(?:var/lib|etc)/)")
 
