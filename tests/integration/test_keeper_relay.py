@@ -132,6 +132,21 @@ async def test_both_streams_arrive_in_order_and_are_in_the_files(node):
     assert (node.file("out"), node.file("err")) == (b"out\nin\n", b"err\n")
 
 
+async def test_input_that_is_sent_again_is_answered_again(node):
+    """The first answer may have been lost with a broker. Without another one the client would wait for ever."""
+    reader = node.start("cat")
+    reader.connect()
+    await in_thread(reader.until, lambda: reader.taken == 0)
+    for _ in range(3):
+        reader.taken = -1
+        reader.send(kinds.INPUT, 0, b"once\n")
+        await in_thread(reader.until, lambda: reader.taken == 5)
+        await in_thread(reader.until, lambda: reader.output == b"once\n")
+    reader.send(kinds.INPUT_ENDS, 5)
+    assert await in_thread(reader.until_end) == 0
+    assert reader.output == b"once\n"
+
+
 @pytest.mark.parametrize("seed", range(3))
 async def test_megabytes_pass_bit_for_bit_through_cut_connections(node, seed):
     """Input goes to ``cat``; each cut loses what was on its way, and both sides go on from their offsets."""

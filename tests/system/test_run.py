@@ -114,7 +114,7 @@ def test_input_output_errors_and_status_pass_bit_for_bit(site):
 def test_what_is_not_the_commands_fault_has_statuses_of_its_own(site):
     assert ran(site, "run", "-t", "1s", "--", "sleep", "1000", status=124)
     assert b"nowhere" in ran(site, "run", "-q", "nowhere", "--", "true", status=125).stderr
-    assert ran(site, "run", "--", "no-such-command", status=127)
+    assert b"'no-such-command' not found" in ran(site, "run", "--", "no-such-command", status=127).stderr
     waiting = started(site, "run", "-J", "waits", "-H", "--", "true", stderr=subprocess.PIPE)
     job = number_of(site, "waits", "pending")
     assert b"job %d: " % job in waiting.stderr.readline()
@@ -205,6 +205,14 @@ def test_a_step_in_a_job_has_its_tasks_and_its_own_status(site):
     done = ran(site, "run", "-J", "outer", "--", "sh", "-c", f"{step}; echo $?")
     job = number_of(site, "outer", "completed")
     assert sorted(done.stdout.decode().splitlines()) == [f"0: {job} 0", f"1: {job} 1", "3"]
+
+
+def test_a_step_has_a_directory_of_its_own_and_refuses_what_it_cannot_do(site, tmp_path):
+    steps = f"export RANKD_DIR={site.directory}; srun -D {tmp_path} --mem 1G pwd; srun -o file true; echo $?"
+    done = ran(site, "run", "--slurm-env", "--", "sh", "-c", steps)
+    assert done.stdout.decode().splitlines() == [str(tmp_path), "2"]
+    assert b"--mem has no effect inside a job" in done.stderr
+    assert b"--output can't be given for a step inside a job" in done.stderr
 
 
 def test_a_script_for_slurm_finds_an_srun_that_starts_a_step(site, tmp_path):

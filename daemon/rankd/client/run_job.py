@@ -46,6 +46,8 @@ class Manner(NamedTuple):
     labels: bool
     stays: bool
     say: Callable[[str], None]
+    tell: Callable[[str], None] = lambda _text: None
+    """Gets the message of a job that rankd could not start, or ended."""
     on_begin: Callable[[], None] = lambda: None
     """Called when the processes are joined: a terminal is made raw then."""
 
@@ -186,6 +188,9 @@ class RunningJob:
     def _status_of(self, record: dict[str, Any]) -> int:
         if self._status is not None:
             return self._status
+        if record["state"] != "completed" and record.get("message"):
+            self._manner.say("")
+            self._manner.tell(f"job {record['id']}: {record['message']}")
         return exit_status_of(record["state"], record.get("cause"), record["exit_status"], record["signal"])
 
     def cancel(self, status: int = NOT_THE_COMMANDS) -> None:

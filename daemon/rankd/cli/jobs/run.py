@@ -89,6 +89,11 @@ def run(arguments: argparse.Namespace) -> int:
     if not command:
         raise Refused("usage", "no command; write `rankd run -- COMMAND ...`", "command")
     if job := os.environ.get("RANKD_JOB_ID"):
+        from rankd.cli.common.screen import print_line
+        from rankd.cli.jobs.step_option import check_step
+
+        if warning := check_step(arguments):
+            print_line(f"rankd: {warning}", error=True)
         parts = _step_parts(arguments)
         return _in_job(arguments, int(job), command, pty=arguments.pty, stdin=not arguments.no_stdin, parts=parts)
     for name in NOT_FOR_RUN:
@@ -124,6 +129,13 @@ def _failed(error: RankdError) -> int:
 
     print(f"rankd: {printable(str(error))}", file=sys.stderr)
     return FAILED
+
+
+def _tell(text: str) -> None:
+    """Say how the job ended, where its exit status alone would not tell."""
+    from rankd.core.printable import printable
+
+    print(f"rankd: {printable(text)}", file=sys.stderr)
 
 
 def _submitted(arguments: argparse.Namespace, job: dict[str, Any]) -> int:
@@ -214,7 +226,9 @@ def _in_job(
     env = {"RANKD_STEP_ID": secrets.token_hex(4)} | (_of_terminal() if pty else {})
     if parts[1] is not None:
         env |= {"SLURM_NTASKS": str(parts[1]), "SLURM_PROCID": "0"}
-    step = Step(command=command, pty=pty, env=env, begins=True)
+    chdir = getattr(arguments, "chdir", None)
+    cwd = None if chdir is None else os.path.abspath(chdir)  # noqa: PTH100 - pathlib costs 10 ms at start
+    step = Step(command=command, pty=pty, env=env, cwd=cwd, begins=True)
     node = getattr(arguments, "node", None)
     wish = JobAttach(id=job, stdin=stdin, node=node, rows=rows, columns=columns, step=step)
     return _followed(arguments, lambda running: running.step(wish, Parts(*parts)), pty=pty, stdin=stdin)
@@ -259,6 +273,7 @@ def _followed(
         labels=getattr(arguments, "label", False),
         stays=stays or getattr(arguments, "detach_ok", False),
         say=StatusLine().say,
+        tell=_tell,
         on_begin=terminal.make_raw if terminal else lambda: None,
     )
 

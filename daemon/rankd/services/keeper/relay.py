@@ -257,6 +257,8 @@ class Relay:
         self._pending += fresh
         if fresh:
             self._write_input()
+        else:  # the client repeats what it has no answer to: the answer was lost on its way
+            self._confirm_input()
 
     def _write_input(self) -> None:
         try:

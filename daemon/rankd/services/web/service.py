@@ -76,6 +76,7 @@ async def run(options: WebOptions, stop: asyncio.Event, clock: Clock = time.time
 
 
 async def _start(options: WebOptions, stack: AsyncExitStack, clock: Clock) -> tuple[Page, Listener, list[Bus]]:
+    options.state.mkdir(mode=0o700, parents=True, exist_ok=True)  # beside an external broker nobody else makes it
     listening = bind(_remembered(options.state, options.address))
     stack.callback(listening.close)
     port = listening.getsockname()[1]

@@ -1,0 +1,43 @@
+import argparse
+
+import pytest
+
+from rankd.cli.jobs.step_option import HONOURED, OF_THE_JOB, check_step
+from rankd.client.batch.option import add_job_options
+from rankd.core.errors import Refused
+
+
+def given(*words):
+    parser = argparse.ArgumentParser()
+    add_job_options(parser)
+    return parser.parse_args(words)
+
+
+@pytest.mark.parametrize("words", [(), ("-N", "2", "-n", "4"), ("-D", "/tmp"), ("--retry-for", "5")])
+def test_what_a_step_has_says_nothing(words):
+    assert check_step(given(*words)) is None
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("-o", "file"), ("-e", "file"), ("-i", "file"), ("-t", "5"), ("--export", "A=1"), ("-w", "n1"), ("-x", "n1"),
+        ("-H",), ("-d", "afterok:1"), ("-b", "now"), ("-a", "0-3"), ("--count", "2"), ("--wrap", "true"),
+    ],
+)  # fmt: skip
+def test_what_would_change_a_step_is_refused_by_its_name(words):
+    with pytest.raises(Refused, match=r"^--[a-z-]+ can't be given for a step inside a job; leave it out"):
+        check_step(given(*words))
+
+
+def test_what_its_job_has_anyway_is_warned_about():
+    assert check_step(given("--mem", "4G", "--gres", "gpu:1")) == (
+        "--mem, --gres have no effect inside a job: a step has all that its job has"
+    )
+    assert check_step(given("-J", "name")).startswith("--name has no effect")
+
+
+def test_every_name_is_an_option():
+    parser = argparse.ArgumentParser()
+    add_job_options(parser)
+    assert {action.dest for action in parser._actions} >= HONOURED | OF_THE_JOB
