@@ -82,8 +82,15 @@ def _add_size(parser: argparse.ArgumentParser) -> None:
     group.add_argument("-N", "--nodes", metavar="N[-M]", help="number of nodes, or a range such as 2-4")
     group.add_argument("-c", "--cores", metavar="N", help="cores per node; 500m is half a core")
     group.add_argument("--mem", metavar="SIZE", help="memory per node: 4G is 4 GiB, 500 is 500 MiB, 0 asks for none")
-    group.add_argument("--gpus-per-node", metavar="N", help="GPUs per node: 2, or of a model: a100:2; 0 asks for none")
-    group.add_argument("--gres", metavar="NAME:N,...", help="other resources per node; an amount of 0 asks for none")
+    group.add_argument(
+        "--gpus-per-node", metavar="N", help="GPUs per node in place of those until now: 2, or a100:2; 0 asks for none"
+    )
+    group.add_argument(
+        "--gres",
+        metavar="NAME:N,...",
+        help="other resources per node: GPUs replace all GPUs until now, other names only their own amount; an amount"
+        " of 0 asks for none; 'none' for no GPUs",
+    )
     group.add_argument(
         "-C",
         "--constraint",
@@ -180,17 +187,19 @@ def fields(arguments: argparse.Namespace, now: float) -> dict[str, Any]:
 
 
 def _size(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The number of nodes, and the named amounts per node. An amount of 0 is removed."""
-    from rankd.client.batch.generic_resource import parse_all_gres, parse_gpus
+    """The number of nodes, and the named amounts per node. An amount of 0 is removed.
+
+    Raises:
+        Refused: ``usage``.
+    """
+    from rankd.client.batch.generic_resource import changed_amounts
     from rankd.client.batch.request import parse_cores, parse_memory, parse_nodes
 
-    amounts: dict[str, Any] = dict(parse_all_gres(arguments.gres or ""))
+    amounts: dict[str, Any] = dict(changed_amounts(arguments.gres, arguments.gpus_per_node))
     if arguments.cores is not None:
         amounts["vcore"] = parse_cores(arguments.cores)
     if arguments.mem is not None:
         amounts["memory"] = parse_memory(arguments.mem) if arguments.mem != "0" else 0
-    if arguments.gpus_per_node is not None:
-        amounts |= parse_gpus(arguments.gpus_per_node, "gpus_per_node")
     size: dict[str, Any] = {}
     if amounts:
         size["resources"] = {kind: amount or None for kind, amount in amounts.items()}

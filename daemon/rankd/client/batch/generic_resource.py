@@ -9,12 +9,12 @@ import re
 from typing import TYPE_CHECKING
 
 from rankd.core.errors import Refused
+from rankd.core.model.device import GPU, is_device_kind
 from rankd.core.near_name import cut
 
 if TYPE_CHECKING:
     import argparse
 
-GPU = "gpu"
 _COUNT = r"[0-9]{1,9}"
 _NO_GRES = "none"
 _FORM_OF_GPUS = "write 2, or MODEL:2 such as a100:2"
@@ -35,6 +35,26 @@ def generic_amounts(arguments: argparse.Namespace, nodes: int, tasks_on_node: in
     return {kind: number for amounts in asked.values() for kind, number in amounts.items()}
 
 
+def changed_amounts(gres: str | None, gpus_per_node: str | None) -> dict[str, int]:
+    """What an update asks for per node. GPUs are all that the job then asks for: ``gpu: 0`` removes those of before.
+
+    >>> changed_amounts("gpu:a100:2,fpga:1", None), changed_amounts("gpu:a100:0", None), changed_amounts(None, "0")
+    ({'gpu:a100': 2, 'fpga': 1}, {'gpu': 0}, {'gpu': 0})
+    """
+    asked = {"gres": parse_all_gres(gres or "")}
+    if gpus_per_node is not None:
+        asked["gpus_per_node"] = parse_gpus(gpus_per_node, "gpus_per_node")
+    _check_agree(asked)
+    amounts = {kind: number for own in asked.values() for kind, number in own.items()}
+    gpus = {kind: number for kind, number in amounts.items() if is_device_kind(kind)}
+    is_about_gpus = bool(gpus) or (gres or "").strip().lower() == _NO_GRES
+    if is_about_gpus and not any(gpus.values()):
+        gpus = {GPU: 0}
+    return {kind: number for kind, number in gpus.items() if number or kind == GPU} | {
+        kind: number for kind, number in amounts.items() if not is_device_kind(kind)
+    }
+
+
 def _shared(amounts: dict[str, int], nodes: int) -> dict[str, int]:
     """The amounts of the whole job, per node."""
     for number in amounts.values():
@@ -53,7 +73,7 @@ def _check_agree(asked: dict[str, dict[str, int]]) -> None:
     of_gpus = {
         option: own
         for option, amounts in asked.items()
-        if (own := {kind: number for kind, number in amounts.items() if kind == GPU or kind.startswith(f"{GPU}:")})
+        if (own := {kind: number for kind, number in amounts.items() if is_device_kind(kind)})
     }
     (first, amounts), *others = of_gpus.items() or [("", {})]
     for option, other in others:

@@ -94,7 +94,9 @@ def _wrong(device: Device, seen: Collection[str]) -> str:
     if device.id in seen:
         return "is listed twice; each device needs an id of its own"
     if not is_model(device.model):
-        return f"has the model '{cut(device.model)}'; write lower case, such as a100 or a100-1g.10gb"
+        lower = device.model.lower()
+        instead = f"write {lower}" if is_model(lower) else "write lower case, such as a100 or a100-1g.10gb"
+        return f"has the model '{cut(device.model)}'; {instead}"
     numbers = (device.index, device.group, device.memory)
     if not all(0 <= number <= most for number, most in zip(numbers, _MOST, strict=True)):
         return "has an index, group or memory that no device has"

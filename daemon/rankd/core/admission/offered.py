@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from rankd.core.model.amount_text import compared
-from rankd.core.model.device import is_device_kind
+from rankd.core.model.device import is_device_kind, model_of
 from rankd.core.model.quantity import Resources
 from rankd.core.near_name import cut
 from rankd.core.placement.constraint import NODE, Requirement, parse_constraints, satisfied
@@ -189,19 +189,25 @@ class Offered:
                 asked, offer = compared(kind, amount, most)
                 return (
                     f"the job asks for {kind} {asked} on a node, and no node in partition '{cut(partition)}' offers"
-                    f" more than {offer}{_spread(kind, amount, most, shape.nodes)}"
+                    f" more than {offer}{self._spread(shape, kind, amount)}"
                 )
         return None
+
+    def _spread(self, shape: Shape, kind: str, amount: int) -> str:
+        """What to write so that several nodes give equal parts of the devices; empty if too few nodes could."""
+        if not is_device_kind(kind) or shape.min_nodes != shape.nodes:
+            return ""
+        offers = self._amounts.get((shape.partition, kind), Counter[int]())
+        for parts in range(2, min(amount, MOST_PARTS) + 1):
+            share, rest = divmod(amount, parts)
+            able = 0 if rest else sum(number for offer, number in offers.items() if offer >= share)
+            if able >= shape.nodes * parts:
+                model, total = model_of(kind), amount * shape.nodes
+                asked = f"{model}:{total}" if model else str(total)
+                return f" (-N {shape.nodes * parts} --gpus {asked} spreads them over nodes)"
+        return ""
 
 
 def _could_run(offer: Offer, shape: Shape, terms: Sequence[Requirement], name: str | None = None) -> bool:
     is_here = offer.partition == shape.partition
     return is_here and offer.holds(shape.resources) and satisfied(terms, offer.labels, name or "")
-
-
-def _spread(kind: str, amount: int, most: int, nodes: int) -> str:
-    """What to write so that several nodes give equal parts of the devices; empty if that is not possible."""
-    if not is_device_kind(kind) or not most:
-        return ""
-    parts = next((number for number in range(-(-amount // most), MOST_PARTS) if amount % number == 0), None)
-    return "" if parts is None else f" (-N {nodes * parts} spreads them over nodes)"

@@ -16,7 +16,9 @@ from rankd.core.admission.limit import OWN_TEXTS
 from rankd.core.admission.priority_class import Resolved, resolve
 from rankd.core.admission.rights import FIELDS, Named, check_rights
 from rankd.core.admission.submitter import Submitter
+from rankd.core.model.device import GPU, is_device_kind
 from rankd.core.model.job import AcceptedJob, JobRequest
+from rankd.core.model.quantity import Amount
 
 CLASS_FIELDS = frozenset({"priority_class", "priority", "preemption_policy"})
 SHAPE_FIELDS = frozenset({"partition", "queue", "nodes", "min_nodes", "resources", "constraints", "exclusive"})
@@ -83,13 +85,20 @@ def _check_given(request: JobRequest, given: Mapping[str, object], tables: Admis
 def changed(request: JobRequest, given: Mapping[str, object]) -> JobRequest:
     """The request with these fields. Resource types that are not given keep their amounts.
 
+    Amounts of devices, and null for ``gpu``, replace all that the job asked of devices. Null for a model removes it.
     A new class without a ``priority`` or ``preemption_policy`` removes the old ones.
     """
     fields = dict(given)
     amounts = fields.get("resources")
     if isinstance(amounts, Mapping):
-        merged = {**request.resources, **amounts}
+        merged = {**_kept(request.resources, amounts), **amounts}
         fields["resources"] = {kind: amount for kind, amount in merged.items() if amount is not None}
     if "priority_class" in fields:
         fields = {"priority": None, "preemption_policy": None, **fields}
     return msgspec.structs.replace(request, **fields)
+
+
+def _kept(before: Mapping[str, Amount], amounts: Mapping[str, object]) -> dict[str, Amount]:
+    """The amounts of a request that an update leaves. The names of devices that it gives replace all of the request."""
+    is_replaced = any(is_device_kind(kind) and (kind == GPU or amount is not None) for kind, amount in amounts.items())
+    return {kind: amount for kind, amount in before.items() if not (is_replaced and is_device_kind(kind))}

@@ -44,13 +44,15 @@ _OF_OTHER_FILES = frozenset({"autodetect"})
 class SlurmConfig(msgspec.Struct, frozen=True, kw_only=True):
     """The settings. ``settings``: by rankd's dotted keys. ``weights``: those that are not 0.
 
-    ``enforced``: what Slurm enforces of the accounting; None if the file does not say it, as a list of partitions.
+    ``models``: of GPUs, in gres.conf. ``enforced``: what Slurm enforces of the accounting; None if the file does not
+    say it, as a list of partitions.
     """
 
     weights: dict[str, float] = {}
     settings: dict[str, Value] = {}
     partitions: tuple[Partition, ...] = ()
     nodes: tuple[NodeLine, ...] = ()
+    models: tuple[str, ...] = ()
     enforced: Enforcement | None = None
 
 
@@ -74,6 +76,7 @@ class _Config:
         self.settings: dict[str, Value] = {}
         self.partitions = PartitionLines(reading)
         self.nodes = NodeLines(reading)
+        self.models: list[str] = []
         self.n_read = self.others = 0
         self.is_general = False
         self.enforced = Enforcement()
@@ -137,6 +140,7 @@ class _Config:
             settings=self.settings,
             partitions=tuple(self.partitions.found),
             nodes=tuple(self.nodes.found) if self.nodes.is_readable else (),
+            models=tuple(self.models),
             enforced=self.enforced if self.is_general else None,
         )
 
@@ -207,7 +211,8 @@ class _Config:
         """A line of nodes, or one of ``gres.conf``, which has a ``Name`` or looks for devices."""
         fields = fields_of(value)
         if "name" in fields:
-            read_devices(line, fields, self.reading)
+            model = read_devices(line, fields, self.reading)
+            self.models += [model] if model else []
         elif "autodetect" in fields:
             read_autodetect(line, fields["autodetect"], self.reading)
         else:

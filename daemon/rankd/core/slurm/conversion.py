@@ -264,9 +264,12 @@ def _default_qos(parsed: Iterable[_Parsed], qos: Sequence[Qos], own: Reading) ->
 
 
 def _kinds(billing: Iterable[str], configs: Iterable[_Parsed], weights: Iterable[str]) -> list[str]:
-    """The types of resources in prices, in Gres of nodes, and in weights."""
-    models = [f"{GPU}:{model}" for one in configs for line in one.config.nodes for model in line.models]
-    return [*billing, *models, *(name.partition(".")[2] for name in weights)]
+    """The types of resources in prices, in Gres of nodes, in gres.conf, and in weights."""
+    files = [one.config for one in configs]
+    models = [
+        model for file in files for model in (*file.models, *(name for line in file.nodes for name in line.models))
+    ]
+    return [*billing, *(f"{GPU}:{model}" for model in models), *(name.partition(".")[2] for name in weights)]
 
 
 def _remark_models(

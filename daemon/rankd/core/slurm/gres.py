@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from rankd.core.model.device import GPU, is_model
 from rankd.core.slurm.reading import NOT_SET, Reading
@@ -20,41 +21,52 @@ _LIKE_COUNT = re.compile(r"[0-9]+([.,][0-9]+)?[A-Za-z]?")
 """A word that is no model, such as ``1g.10gb``."""
 _PLACES = re.compile(r"\([^()]*\)$")
 _FACTORS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40, "P": 2**50}
+_SHARED = ":no_consume"
+_COUNT = re.compile(r"[0-9]{1,15}[KMGTP]?", re.IGNORECASE)
 _PARTS_OF_GPUS = frozenset({"mps", "shard"})
 _FOUND_BY_AGENTS = frozenset({"nvml", "nvidia", "rsmi"})
 _DESCRIBED = ("file", "multiplefiles", "cores", "links", "flags")
 
 
-def parse_gres(text: str) -> tuple[dict[str, int], list[str]]:
-    """The number of each resource of a node, and the entries that rankd has no equivalent for.
+class NodeGres(NamedTuple):
+    """The resources of a node: the number of each, and the entries that are not converted.
+
+    ``lost``: rankd has no equivalent. ``wrong``: Slurm could not read it either. ``kept``: jobs use it up in rankd.
+    ``models``: of the GPUs, in lower case.
+    """
+
+    amounts: dict[str, int]
+    lost: list[str]
+    wrong: list[str]
+    kept: list[str]
+    models: list[str]
+
+
+def parse_gres(text: str) -> NodeGres:
+    """``Gres=`` of a node.
 
     Types are left out: a node of rankd's has as many ``gpu`` as there are of all types, and its agent names the models.
 
-    >>> parse_gres("gpu:a100:4(S:0-1),gpu:v100:2,nic:1,mps:400")
-    ({'gpu': 6, 'nic': 1}, ['mps:400'])
+    >>> parse_gres("gpu:a100:4(S:0-1),gpu:v100:2,nic:1,mps:400,tape:x")
+    NodeGres(amounts={'gpu': 6, 'nic': 1, 'tape': 1}, lost=['mps:400'], wrong=[], kept=[], models=['a100', 'v100'])
     """
-    amounts: dict[str, int] = {}
-    lost: list[str] = []
+    node = NodeGres({}, [], [], [], [])
     for item in (piece.strip() for piece in _ITEMS.split(text) if piece.strip().lower() not in NOT_SET):
-        found = _ITEM.fullmatch(_PLACES.sub("", item).replace(":no_consume", ""))
-        name = found["name"].lower() if found else ""
-        if found is None or name in _PARTS_OF_GPUS or _has_bad_count(found["types"], found["count"]):
-            lost.append(item)
-            continue
-        count = 1 if found["count"] is None else int(found["count"]) * _FACTORS[found["suffix"]]
-        amounts[name] = amounts.get(name, 0) + count
-    return amounts, lost
-
-
-def models_in(text: str) -> list[str]:
-    """The models of the GPUs that a node has, in lower case.
-
-    >>> models_in("gpu:A100:4(S:0-1),gpu:v100:2,gpu:1,nic:1")
-    ['a100', 'v100']
-    """
-    items = [_ITEM.fullmatch(_PLACES.sub("", piece.strip())) for piece in _ITEMS.split(text)]
-    named = [one["types"].removeprefix(":").lower() for one in items if one and one["name"].lower() == GPU]
-    return [model for model in named if is_model(model)]
+        found = _ITEM.fullmatch(_PLACES.sub("", item).replace(_SHARED, ""))
+        name = found["name"].lower() if found else item.partition(":")[0].lower()
+        if name in _PARTS_OF_GPUS:
+            node.lost.append(item)
+        elif found is None or _has_bad_count(found["types"], found["count"]):
+            node.wrong.append(item)
+        else:
+            count = 1 if found["count"] is None else int(found["count"]) * _FACTORS[found["suffix"]]
+            node.amounts[name] = node.amounts.get(name, 0) + count
+            if _SHARED in item:
+                node.kept.append(item)
+            model = found["types"].removeprefix(":").lower()
+            if name == GPU and is_model(model):
+                node.models.append(model)
+    return node
 
 
 def _has_bad_count(types: str, count: str | None) -> bool:
@@ -87,8 +99,12 @@ def read_autodetect(line: int, value: str, reading: Reading) -> None:
             )
 
 
-def read_devices(line: int, fields: Mapping[str, str], reading: Reading) -> None:
-    """A line of ``gres.conf``. Files, cores and links are those that the driver names to the agent."""
+def read_devices(line: int, fields: Mapping[str, str], reading: Reading) -> str | None:
+    """A line of ``gres.conf``. Files, cores and links are those that the driver names to the agent.
+
+    Returns:
+        The model of the GPUs in lower case; None if the line names none that rankd could have.
+    """
     name = fields.get("name", "").lower()
     if name in _PARTS_OF_GPUS:
         reading.remark(line, f"gres.conf {name}: no equivalent in rankd; parts of a card (MIG) are devices")
@@ -99,5 +115,18 @@ def read_devices(line: int, fields: Mapping[str, str], reading: Reading) -> None
         reading.remark(line, f"{message} lists the devices")
     elif name != GPU:
         reading.remark(line, f"gres.conf {name}: agents offer it with --resources {name}=NUMBER, as an amount")
+    if fields.get("count") and not _COUNT.fullmatch(fields["count"]):
+        reading.refuse(line, f"gres.conf {name}: Count={fields['count'][:60]} is not a whole number")
     if fields.get("autodetect"):
         read_autodetect(line, fields["autodetect"], reading)
+    return _model_of(line, name, fields.get("type", ""), reading)
+
+
+def _model_of(line: int, name: str, type_: str, reading: Reading) -> str | None:
+    if not type_ or name in _PARTS_OF_GPUS:
+        return None
+    if name == GPU and is_model(type_.lower()):
+        return type_.lower()
+    advice = "agents name models of GPUs themselves" if name == GPU else "only GPUs have models; give nodes a label"
+    reading.remark(line, f"gres.conf {name}: no equivalent in rankd for Type={type_[:60]}; {advice}")
+    return None

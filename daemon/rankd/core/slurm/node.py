@@ -12,7 +12,7 @@ import msgspec
 
 from rankd.core.model.nodelist import fold, unfold
 from rankd.core.model.quantity import MEMORY, MOST_CORES, MOST_OF_A_NODE, VCORE
-from rankd.core.slurm.gres import models_in, parse_gres
+from rankd.core.slurm.gres import NodeGres, parse_gres
 from rankd.core.slurm.reading import NOT_SET, Reading
 
 _MEBIBYTE = 2**20
@@ -66,10 +66,11 @@ class NodeLines:
             return
         names = self._names(line, name)
         whole = {**self._usual, **fields}
-        amounts = self._amounts(line, name, whole)
+        generic = parse_gres(whole.get("gres", ""))
+        amounts = self._amounts(line, name, whole, generic)
         self._remark_rest(line, name, whole)
         if names:
-            models = tuple(models_in(whole.get("gres", "")))
+            models = tuple(generic.models)
             self.found.append(NodeLine(names=tuple(names), line=line, resources=amounts, models=models))
 
     def _remark_rest(self, line: int, name: str, fields: Mapping[str, str]) -> None:
@@ -103,23 +104,38 @@ class NodeLines:
             return []
         return names
 
-    def _amounts(self, line: int, name: str, fields: Mapping[str, str]) -> dict[str, int] | None:
-        """What each node has; None if the line lacks the cores or the memory."""
-        subject = f"node '{name[:60]}'"
-        generic, lost = parse_gres(fields.get("gres", ""))
-        lost += [f"{kind}:{number}" for kind, number in generic.items() if not _is_possible(kind, number)]
-        self._reading.lost(line, subject, [f"Gres={item}" for item in lost])
-        cores = _cores(line, subject, fields, self._reading)
-        memory = self._reading.whole(line, f"RealMemory of {subject}", fields.get("realmemory", ""))
-        if not 0 < cores <= MOST_CORES or not 0 < memory * _MEBIBYTE <= MOST_OF_A_NODE:
-            message = f"{subject}: without CPUs and RealMemory it may offer what its agent finds"
-            self._reading.remark(line, message)
+    def _amounts(self, line: int, name: str, fields: Mapping[str, str], gres: NodeGres) -> dict[str, int] | None:
+        """What each node has; None if the line says nothing about it. Cores or memory that it lacks are not limited."""
+        subject, reading = f"node '{name[:60]}'", self._reading
+        self._read_gres(line, subject, gres)
+        kept = {kind: number for kind, number in gres.amounts.items() if _is_possible(kind, number)}
+        cores = _cores(line, subject, fields, reading)
+        memory = reading.whole(line, f"RealMemory of {subject}", fields.get("realmemory", ""))
+        has_cores, has_memory = 0 < cores <= MOST_CORES, 0 < memory * _MEBIBYTE <= MOST_OF_A_NODE
+        lacks = [title for title, has in (("CPUs", has_cores), ("RealMemory", has_memory)) if not has]
+        if lacks:
+            message = f"{subject}: without {' and '.join(lacks)} its agent may offer as much as it finds of "
+            reading.remark(line, message + ("that" if has_cores or has_memory or kept else "everything"))
+        spared = reading.whole(line, f"CoreSpecCount of {subject}", fields.get("corespeccount", ""))
+        spared *= reading.whole(line, f"ThreadsPerCore of {subject}", fields.get("threadspercore", ""), 1)
+        withheld = reading.whole(line, f"MemSpecLimit of {subject}", fields.get("memspeclimit", ""))
+        if not (has_cores or has_memory or kept):
             return None
-        kept = {kind: number for kind, number in generic.items() if _is_possible(kind, number)}
-        spared = self._reading.whole(line, f"CoreSpecCount of {subject}", fields.get("corespeccount", ""))
-        spared *= self._reading.whole(line, f"ThreadsPerCore of {subject}", fields.get("threadspercore", ""), 1)
-        withheld = self._reading.whole(line, f"MemSpecLimit of {subject}", fields.get("memspeclimit", ""))
-        return {VCORE: max(1, cores - spared), MEMORY: max(1, memory - withheld) * _MEBIBYTE, **kept}
+        size = {
+            VCORE: max(1, cores - spared) if has_cores else MOST_CORES,
+            MEMORY: max(1, memory - withheld) * _MEBIBYTE if has_memory else MOST_OF_A_NODE,
+        }
+        return {**size, **kept}
+
+    def _read_gres(self, line: int, subject: str, gres: NodeGres) -> None:
+        lost = [f"{kind}:{number}" for kind, number in gres.amounts.items() if not _is_possible(kind, number)]
+        self._reading.lost(line, subject, [f"Gres={item}" for item in gres.lost + lost])
+        for item in gres.wrong:
+            message = f"{subject}: Gres={item[:60]} has no whole number as its count; write NAME:TYPE:COUNT"
+            self._reading.refuse(line, message)
+        for item in gres.kept:
+            message = f"{subject}: Gres={item[:60]}: jobs use up what they ask for; no_consume has no equivalent"
+            self._reading.remark(line, f"{message} in rankd. If it only says where jobs may run, give a label instead")
 
 
 def _is_possible(kind: str, number: int) -> bool:

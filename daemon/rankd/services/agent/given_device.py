@@ -17,6 +17,7 @@ from rankd.core.model.device_environment import AMD, NVIDIA
 from rankd.core.model.quantity import Amount, parse_amount
 
 _HEAD = re.compile(r"\s*\[\[\s*device\s*\]\]")
+_SPEC = re.compile(rf"{GPU}:[a-z0-9._-]+:[0-9]+")
 GROUP = 4
 """The number of made-up devices that are linked."""
 _OF_NVIDIA, _OF_AMD = ("/dev/nvidia",), ("/dev/kfd", "/dev/dri/")
@@ -56,6 +57,9 @@ def parse_spec(text: str) -> DeviceSpec:
     """
     type_, _, rest = text.partition(":")
     model, _, number = rest.rpartition(":")
+    lower = text.lower()
+    if text != lower and _SPEC.fullmatch(lower) is not None:
+        raise ValueError(f"'{text}': types and models are written in lower case; write {lower}")
     if type_ != GPU or not is_model(model) or not (number.isascii() and number.isdigit()):
         raise ValueError(f"'{text}' does not say which devices there are; write gpu:MODEL:NUMBER, such as gpu:a100:4")
     if not 0 < int(number[:9]) <= MAX_DEVICES or len(number) > 9:

@@ -54,6 +54,11 @@ def test_only_the_amounts_that_are_named_are_sent():
         "resources": {"vcore": 2, "memory": "4Gi", "gpu": None, "fpga": 2}
     }
     assert changed("--mem", "0") == {"resources": {"memory": None}}
+    for none in (["--gres", "gpu:0"], ["--gres", "none"], ["--gres", "gpu:a100:0"], ["--gpus-per-node", "a100:0"]):
+        assert changed(*none) == {"resources": {"gpu": None}}
+    assert changed("--gres", "gpu:a100:0,gpu:v100:1") == {"resources": {"gpu:v100": 1}}
+    with pytest.raises(Refused, match="different GPUs"):
+        changed("--gres", "gpu:1", "--gpus-per-node", "2")
 
 
 def test_jobs_are_chosen_by_number_or_by_what_they_are(monkeypatch):

@@ -36,7 +36,7 @@ def shape(partition="default", constraints=None, nodes=1, **resources):
         (shape(vcore=9000), "asks for vcore 9 on a node, and no node in partition 'default' offers more than 8;"),
         (shape(memory=2**31), "no node in partition 'default' offers more than 1G;"),
         (shape(gpu=1), "no node in partition 'default' offers more than 0;"),
-        (shape("gpu", vcore=1000, **{"gpu:a100": 3}), "no node in partition 'gpu' offers more than 2 (-N 3 spreads"),
+        (shape("gpu", vcore=1000, **{"gpu:a100": 3}), "no node in partition 'gpu' offers more than 2;"),
         (shape(constraints="rankd/node in (nowhere)"), "there is no node 'nowhere' in partition 'default';"),
         (shape(constraints="a=b,rankd/node in (n1,g1)", nodes=2), "there is no node 'g1' in partition 'default';"),
         (shape(nodes=3), "partition 'default' has 2 nodes, and the job needs 3;"),
@@ -134,5 +134,11 @@ def test_whole_nodes_may_be_more_than_a_limit_ever_allows(nodes, limit, said):
 
 
 def test_more_devices_than_a_node_has_may_be_asked_of_several(offered):
-    assert "offers more than 2 (-N 3 spreads them over nodes);" in offered.doubt(shape("gpu", gpu=6))
+    assert "-N" not in offered.doubt(shape("gpu", gpu=6))  # the partition has one node
+    for number in (2, 3, 4, 5, 6):
+        offered.learn(f"g{number}", "gpu", {"vcore": 8000, "gpu": 2, "gpu:a100": 2})
+    assert "offers more than 2 (-N 3 --gpus 6 spreads them over nodes);" in offered.doubt(shape("gpu", gpu=6))
+    of_two = offered.doubt(shape("gpu", nodes=2, vcore=1000, **{"gpu:a100": 4}))
+    assert "(-N 4 --gpus a100:8 spreads them over nodes)" in of_two
+    assert "-N" not in offered.doubt(shape("gpu", nodes=5, gpu=4))  # 10 nodes with 2 each: there are 6
     assert "-N" not in offered.doubt(shape(gpu=1))

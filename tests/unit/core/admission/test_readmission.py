@@ -122,6 +122,21 @@ def test_resources_that_are_not_named_stay_and_null_takes_one_off():
     assert accepted.request.resources == {"vcore": 2, "memory": "2Gi"}
 
 
+@pytest.mark.parametrize(
+    ("before", "given", "after"),
+    [
+        ({"gpu:a100": 2}, {"gpu": None}, {}),
+        ({"gpu:a100": 2, "gpu:h100": 1}, {"gpu:v100": 1}, {"gpu:v100": 1}),
+        ({"gpu:a100": 2}, {"gpu": 1}, {"gpu": 1}),
+        ({"gpu": 2}, {"gpu:v100": 1}, {"gpu:v100": 1}),
+        ({"gpu:a100": 2, "gpu:h100": 1}, {"gpu:h100": None}, {"gpu:a100": 2}),
+    ],
+)
+def test_devices_that_are_named_replace_those_of_before(before, given, after):
+    accepted, _ = again(before={"resources": {"vcore": 1, "fpga": 1, **before}}, resources=given)
+    assert accepted.request.resources == {"vcore": 1, "fpga": 1, **after}
+
+
 def test_an_urgency_that_an_administrator_gave_is_kept_and_not_given_by_a_user():
     assert again(before={"urgency": 31}, comment="mine")[0].urgency == 31
     assert code(before={"urgency": 31}, urgency=31) == "urgency_not_allowed"

@@ -4,6 +4,8 @@ import pytest
 
 from rankd.config.plugin import factor_names
 from rankd.config.settings import read_settings
+from rankd.core.errors import ConfigurationError
+from rankd.core.model.quantity import MOST_CORES, MOST_OF_A_NODE
 from rankd.core.slurm.config import parse_config
 from rankd.core.slurm.conversion import SourceText, convert_slurm
 from rankd.core.slurm.node import known_nodes
@@ -65,9 +67,45 @@ def test_a_node_counts_where_it_is_named_first():
 
 
 def test_a_node_without_its_size_may_offer_what_it_has():
-    lines, reading = read("NodeName=n1 Gres=gpu:2\n")
+    lines, reading = read("NodeName=n1 Gres=(null)\n")
     assert known_nodes(lines) == {"n1": {}}
-    assert "without CPUs and RealMemory" in reading.remarks[0].message
+    assert reading.remarks[0].message.endswith(
+        "without CPUs and RealMemory its agent may offer as much as it finds of everything"
+    )
+
+
+def test_a_node_without_its_memory_keeps_its_other_bounds():
+    lines, reading = read(
+        "NodeName=n1 CPUs=4 Gres=gpu:2\nNodeName=n2 RealMemory=1 Gres=gpu:2\nNodeName=n3 Gres=gpu:2\n"
+    )
+    assert known_nodes(lines) == {
+        "n1": {"vcore": 4, "memory": MOST_OF_A_NODE, "gpu": 2},
+        "n2": {"vcore": MOST_CORES, "memory": MIB, "gpu": 2},
+        "n3": {"vcore": MOST_CORES, "memory": MOST_OF_A_NODE, "gpu": 2},
+    }
+    assert reading.remarks[0].message == "node 'n1': without RealMemory its agent may offer as much as it finds of that"
+    assert known("NodeName=n1 CPUs=4 Gres=gpu:2\n") == {"n1": {"vcore": 4, "memory": "1024Ti", "gpu": 2}}
+
+
+def test_a_bad_count_is_an_error_and_writes_nothing():
+    [problem] = read("NodeName=n1 CPUs=4 RealMemory=9 Gres=gpu:a100:four\n")[1].problems
+    assert str(problem).startswith("slurm.conf:1: node 'n1': Gres=gpu:a100:four has no whole number")
+    with pytest.raises(ConfigurationError, match="gpu:a100:four"):
+        known("NodeName=n1 CPUs=4 RealMemory=9 Gres=gpu:a100:four\n")
+
+
+def test_what_jobs_do_not_use_up_in_slurm_is_named():
+    lines, reading = read("NodeName=n1 CPUs=2 RealMemory=1 Gres=bw:lustre:no_consume:4G\n")
+    assert known_nodes(lines) == {"n1": {"vcore": 2, "memory": MIB, "bw": 2**32}}
+    assert "no_consume has no equivalent in rankd" in reading.remarks[0].message
+
+
+def test_models_of_gres_conf_are_named():
+    sources = [
+        SourceText(name="slurm.conf", text="NodeName=n1 CPUs=1 RealMemory=1 Gres=gpu:2\n", at=0.0),
+        SourceText(name="gres.conf", text="AutoDetect=nvml\nName=gpu Type=A100 File=/dev/nvidia[0-1]\n", at=0.0),
+    ]
+    assert any("models of GPUs: a100;" in one.message for one in convert_slurm(sources).remarks)
 
 
 def test_parts_of_gpus_are_named():
@@ -90,6 +128,8 @@ def test_an_amount_that_is_not_a_number_is_refused(size):
 
 
 def test_more_than_a_node_may_have_is_not_taken():
-    assert known("NodeName=n1 CPUs=99999999 RealMemory=1\nPriorityWeightAge=1\n") == {"n1": {}}
-    assert known("NodeName=n1 CPUs=1 RealMemory=99999999999999\n") == {"n1": {}}
+    assert known("NodeName=n1 CPUs=99999999 RealMemory=1\nPriorityWeightAge=1\n") == {
+        "n1": {"vcore": MOST_CORES, "memory": "1Mi"}
+    }
+    assert known("NodeName=n1 CPUs=1 RealMemory=99999999999999\n") == {"n1": {"vcore": 1, "memory": "1024Ti"}}
     assert known("NodeName=n1 CPUs=1 RealMemory=1 Gres=x:999P\n") == {"n1": {"vcore": 1, "memory": "1Mi"}}

@@ -20,11 +20,18 @@ def test_made_up_devices_have_ids_of_their_node_and_groups_of_four():
 
 @pytest.mark.parametrize(
     "text",
-    ["gpu:4", "gpu:a100", "gpu:a100:x", "gpu:A100:1", "cpu:a:1", "gpu:a:0", "gpu:a:257", "", "gpu:a:" + "9" * 5_000],
+    ["gpu:4", "gpu:a100", "gpu:a100:x", "cpu:a:1", "gpu:a:0", "gpu:a:257", "", "gpu:a:" + "9" * 5_000],
 )
 def test_another_text_is_refused(text):
     with pytest.raises(ValueError, match=r"write gpu:MODEL:NUMBER|1 to 256"):
         parse_spec(text)
+
+
+def test_capitals_are_refused_with_what_to_write():
+    with pytest.raises(ValueError, match=r"'gpu:A100:4': .* lower case; write gpu:a100:4"):
+        parse_spec("gpu:A100:4")
+    with pytest.raises(Refused, match=r"write a100$"):
+        GivenDevices([DeviceSpec("A100", 1)]).of("n1")
 
 
 def test_a_node_has_a_bounded_number_of_devices():
