@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from rankd.client.batch.generic_resource import GPU, generic_amounts
+from rankd.client.batch.generic_resource import generic_amounts
 from rankd.core.errors import Refused
+from rankd.core.model.device import GPU
 from rankd.core.model.secret import without_secrets
 from rankd.core.submission.duration import parse_duration
 
