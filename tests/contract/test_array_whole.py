@@ -163,6 +163,8 @@ async def test_a_list_of_cancelled_jobs_has_the_tasks_that_were_cancelled_withou
     found = await store.look(sets_of, [array])
     assert list(found) == [array]
     [whole] = await store.look(jobs, JobList(ids=[array], tasks=False))
+    [accounted] = await store.look(accounting, AccountingFilter(ids=[array], states=["failed"], limit=1, after=0))
+    assert (whole["has_tasks"], accounted["has_tasks"]) == (True, True), "of its tasks that ran; each has a row"
     [task] = await store.look(without_records, whole, found[array], parse("3"))
     assert (task["array_task"], task["cause"], whole["array_task"]) == (3, "cancel", None)
     page = await store.look(job_page, JobList(states=["cancelled"], count=True))

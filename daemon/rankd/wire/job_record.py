@@ -115,7 +115,10 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JobRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A job of a list. ``rank`` and ``priority``: None if it is not ranked. ``allocated``: as in a job's record."""
+    """A job of a list. ``rank`` and ``priority``: None if it is not ranked. ``allocated``: as in a job's record.
+
+    ``has_tasks``: of an array, whether some of its tasks have records of their own.
+    """
 
     id: int
     user: str | None
@@ -159,6 +162,7 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True):
     rank: int | None
     priority: int | None
     allocated: dict[str, Amount] | None = None
+    has_tasks: bool | None = None
 
 
 class AccountingRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -168,8 +172,8 @@ class AccountingRow(msgspec.Struct, frozen=True, kw_only=True):
 
     ``gpu_utilisation``: the mean of its devices since the start, 0 to 1. ``gpu_memory``: the most bytes in use on one.
 
-    ``allocated``: as in a job's record. ``earlier_core_s``, ``earlier_gpu_s``: core and GPU seconds of the runs before
-    the last one, if it was queued again.
+    ``allocated``: as in a job's record. ``has_tasks``: as in a list. ``earlier_core_s``, ``earlier_gpu_s``: core and
+    GPU seconds of the runs before the last one, if it was queued again.
 
     Tasks of an array that have no records are one row, with the id of the array in ``id`` and ``array_job``:
     ``array_task`` is the index of a single one, ``array`` has those of several.
@@ -214,6 +218,7 @@ class AccountingRow(msgspec.Struct, frozen=True, kw_only=True):
     cause: str | None = None
     message: str | None = None
     cwd: str | None = None
+    has_tasks: bool | None = None
 
 
 class JobsBehind(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

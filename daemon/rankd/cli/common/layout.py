@@ -1,8 +1,8 @@
 """Columns of looking commands: their fields by letter, ``-o`` formats in Slurm's syntax, ``-S`` sorting.
 
 ``%8i`` is a field 8 columns wide; longer text is cut. ``%.8i`` is the same, aligned to the right. ``%i`` is as wide as
-needed. Text between fields is copied. Where only blanks separate the fields, a field without a value is ``-``, so that
-the others keep their places.
+needed. ``%%`` is a percent sign. Other text between fields is copied. Where only blanks separate the fields, a field
+without a value is ``-``, so that the others keep their places.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
     from rankd.store.engine.reading import Row
 
-_FIELD = re.compile(r"%(?P<right>\.?)(?P<width>[0-9]*)(?P<letter>[a-zA-Z])")
+_FIELD = re.compile(r"%((?P<percent>%)|((?P<right>\.)(?=[0-9]))?(?P<width>[0-9]{0,3})(?P<letter>[a-zA-Z]))")
+"""As in squeue(1): ``%[[.]size]type``."""
+_OTHER = re.compile(r"%[^a-zA-Z%]*.?", re.DOTALL)
 
 
 class Field(NamedTuple):
@@ -64,7 +66,8 @@ def formatted(spec: str, fields: Mapping[str, Field], rows: Sequence[Row], *, he
     Raises:
         Refused: ``usage``: an unknown letter, or no field at all.
     """
-    used = [(match, _field(fields, match["letter"])) for match in _FIELD.finditer(spec)]
+    _check_percents(spec, fields)
+    used = [(match, _field(fields, match["letter"])) for match in _FIELD.finditer(spec) if match["letter"]]
     if not used:
         raise Refused("usage", f"'{spec}' names no field; known: {_known(fields)}", "format")
     empty = "" if _FIELD.sub("", spec).strip() else EMPTY
@@ -73,9 +76,23 @@ def formatted(spec: str, fields: Mapping[str, Field], rows: Sequence[Row], *, he
     return lines
 
 
+def _check_percents(spec: str, fields: Mapping[str, Field]) -> None:
+    """Check that each percent sign begins a field.
+
+    Raises:
+        Refused: ``usage``: one does not.
+    """
+    if other := _OTHER.search(_FIELD.sub("", spec)):
+        message = (
+            f"'{other[0]}' is not a field; write %i, %8i for 8 columns, %.8i for 8 columns aligned to the right, or %%"
+            f" for a percent sign; known: {_known(fields)}"
+        )
+        raise Refused("usage", message, "format")
+
+
 def _line(spec: str, cells: list[str]) -> str:
     left = iter(cells)
-    return _FIELD.sub(lambda _: next(left), spec)
+    return _FIELD.sub(lambda match: "%" if match["percent"] else next(left), spec)
 
 
 def _cell(match: re.Match[str], text: str) -> str:

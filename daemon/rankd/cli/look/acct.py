@@ -14,6 +14,7 @@ from rankd.cli.common.layout import Field, column_of
 from rankd.cli.common.option import add_asker, add_command, add_output, add_place, job_names, names
 from rankd.cli.common.record_source import open_source
 from rankd.cli.common.table import Column, print_json, print_table, separated
+from rankd.cli.look.counted_row import accounted_once, is_rest
 from rankd.cli.look.missing_job import has_nothing
 from rankd.cli.look.queue import add_filters, add_limit, job_filter, shown_nodes
 from rankd.cli.look.usage_summary import KEYS, summed
@@ -22,14 +23,13 @@ from rankd.client.instant import parse_time
 from rankd.core.errors import Refused
 from rankd.core.model.amount_text import shown_bytes
 from rankd.core.model.array import shown_list, shown_name
-from rankd.core.model.id_range import apart
 from rankd.core.model.index_set import each, read
 from rankd.core.model.nodelist import fold
 from rankd.wire.message import AccountingFilter
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Sequence
 
     from rankd.cli.common.option import Subparsers
     from rankd.store.engine.reading import Row
@@ -118,7 +118,7 @@ def _of_its_times(known_until: Known) -> list[Field]:
     return [
         _instant("Submit", "submitted_at"),
         _instant("Eligible", "eligible_at"),
-        _instant("Start", "started_at"),
+        Field("Start", _started_at, lambda row: _time(_started_at(row))),
         _instant("End", "ended_at"),
         Field("Elapsed", elapsed, lambda row: shown_duration(elapsed(row)), numeric=True),
         Field("ElapsedRaw", elapsed, numeric=True),
@@ -159,7 +159,13 @@ def _req_mem(row: Row) -> float:
 
 
 def _elapsed_s(known_until: Known, row: Row) -> int:
-    return int(_known_end(row, known_until) - row["started_at"]) if row["started_at"] else 0
+    return int(_known_end(row, known_until) - row["started_at"]) if _started_at(row) else 0
+
+
+def _started_at(row: Row) -> float | None:
+    """When it started. The pending tasks of an array have not: the start in their row is that of its first task."""
+    started: float | None = None if is_rest(row) else row["started_at"]
+    return started
 
 
 def _of(name: str) -> Callable[[Row], object]:
@@ -182,33 +188,6 @@ def _reason(row: Row) -> str:
     return ": ".join(text for text in (row.get("cause"), row.get("message")) if text)
 
 
-def _counted_once(rows: Sequence[Row], named: Collection[int | str]) -> list[Row]:
-    """The rows without those of arrays whose tasks are among them, and that are not named as a whole.
-
-    A row of pending tasks stays. The rows of named arrays get the sums of what their tasks among the rows used.
-    """
-    given = apart(named)
-    names = set(given.names)
-
-    def is_named(job: int) -> bool:
-        return job in names or any(job in ids for ids in given.ranges)
-
-    tasks: dict[int, list[Row]] = {}
-    for row in rows:
-        if row.get("array_job") is not None:
-            tasks.setdefault(row["array_job"], []).append(row)
-    kept: list[Row] = []
-    for row in rows:
-        own = tasks.get(row["id"]) if row.get("array_job") is None else None
-        if own is None or is_named(row["id"]) or row.get("array") is not None:
-            kept.append(row)
-        if own is not None and is_named(row["id"]):
-            row["tasks"] = own
-            row["cpu_s"] = sum(one["cpu_s"] or 0.0 for one in own)
-            row["max_rss_bytes"] = max((one["max_rss_bytes"] or 0 for one in own), default=0) or None
-    return kept
-
-
 def _by_task(row: Row) -> tuple[int, int]:
     """The order of rows: by job, and tasks behind their array by their index. Their records have later ids."""
     if row.get("array_job") is None:
@@ -218,14 +197,19 @@ def _by_task(row: Row) -> tuple[int, int]:
 
 
 def _name(row: Row) -> str:
-    """``17``, ``17_3``, or ``17_[4-99]`` for tasks without records."""
+    """``17``, ``17_3``, or ``17_[4-99%4]`` for tasks without records."""
+    listed = shown_list(row.get("array"))
     if row.get("array_job") is not None and row["array_task"] is None:
-        return shown_name(row["array_job"], None, None, shown_list(row["array"]), None)
-    return shown_name(row["id"], row.get("array_job"), row.get("array_task"), None, None)
+        return shown_name(row["array_job"], None, None, listed, None)
+    return shown_name(row["id"], row.get("array_job"), row.get("array_task"), listed, row.get("array_limit"))
 
 
 def _instant(header: str, name: str) -> Field:
-    return Field(header, _of(name), lambda row: "Unknown" if row[name] is None else shown_time(row[name]))
+    return Field(header, _of(name), lambda row: _time(row[name]))
+
+
+def _time(at: float | None) -> str:
+    return "Unknown" if at is None else shown_time(at)
 
 
 def _measured(value: float | None, form: str) -> str:
@@ -303,7 +287,7 @@ def run(arguments: argparse.Namespace) -> int:
         return 1
     rows.sort(key=_by_task)
     if arguments.summary or not arguments.json:
-        rows = _counted_once(rows, wanted.ids or ())
+        rows = accounted_once(rows, wanted.ids or ())
     if arguments.summary:
         use = fields(source.known)
         rows = summed(rows, arguments.summary, use["cputime"].value, use["gputime"].value)

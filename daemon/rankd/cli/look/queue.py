@@ -12,9 +12,11 @@ from rankd.cli.common.layout import Field, column_of, formatted, ordered, table_
 from rankd.cli.common.limit import EVERYTHING
 from rankd.cli.common.option import add_asker, add_command, add_output, add_place, interval, job_names, limit, names
 from rankd.cli.common.record_source import Source, open_source
+from rankd.cli.common.screen import print_line
+from rankd.cli.common.state_name import states_of
 from rankd.cli.common.table import print_json, print_table
+from rankd.cli.look.counted_row import counted_once
 from rankd.cli.look.missing_job import has_nothing
-from rankd.core.errors import Refused
 from rankd.core.model.amount_text import shown_bytes
 from rankd.core.model.array import shown_list, shown_name
 from rankd.core.model.index_set import each, read, take, written
@@ -25,7 +27,7 @@ from rankd.wire.job_selection import JobFilter
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
     from rankd.cli.common.option import Subparsers
 
@@ -41,12 +43,6 @@ SHORT_STATES = {
 }
 RUNNING = ("allocated", "running")
 MOST_TASKS = 10_000
-_OTHER_WORDS = {
-    "configuring": "allocated",
-    "canceled": "cancelled",
-    "node_fail": "node_lost",
-    "complete": "completed",
-}
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -135,20 +131,15 @@ def job_filter(arguments: argparse.Namespace, states: tuple[str, ...] | None = N
 
 
 def parse_states(words: list[str]) -> list[str] | None:
-    """States by Slurm's letters or by name; None for ``all``.
+    """States by Slurm's letters or by name; None for ``all``. A state that only Slurm has is said to match no job.
 
     Raises:
         Refused: ``usage``: an unknown state.
     """
-    known = (
-        {short.lower(): state for state, short in SHORT_STATES.items()} | {s: s for s in SHORT_STATES} | _OTHER_WORDS
-    )
-    lower = [word.lower() for word in words]
-    if "all" in lower:
-        return None
-    if unknown := [word for word in lower if word not in known]:
-        raise Refused("usage", f"unknown state '{unknown[0]}'; known: all, {', '.join(SHORT_STATES)}", "states")
-    return [known[word] for word in lower]
+    states, never = states_of(words, SHORT_STATES)
+    if never:
+        print_line(f"rankd: no job of rankd is ever {' or '.join(never)}, so no job matches this", error=True)
+    return states
 
 
 def shown_nodes(row: Row) -> list[str]:
@@ -294,24 +285,6 @@ def _print_queue(arguments: argparse.Namespace, source: Source) -> int:
     default = "iwjutSDR" if arguments.start else "iwjuTMlDR" if arguments.long else "iwjutMDR"
     print_jobs(arguments, rows, default, source)
     return 0
-
-
-def counted_once(rows: Sequence[Row]) -> list[Row]:
-    """The rows without those of ended arrays, and of arrays without pending tasks, whose tasks have rows of their own.
-
-    An ended array whose tasks are not among the rows stays, such as one that was cancelled before any task started.
-    """
-    arrays = {row.get("array_job") for row in rows}
-
-    def is_repeated(row: Row) -> bool:
-        return row["id"] in arrays and row["array"] is None and row.get("array_job") is None
-
-    return [row for row in rows if not (_has_run_out(row) or is_repeated(row))]
-
-
-def _has_run_out(row: Row) -> bool:
-    """Whether it is the record of an array without pending tasks: its tasks have rows of their own, on nodes."""
-    return row["state"] == "running" and not row["nodelist"]
 
 
 def _each_task(row: Row) -> Iterator[Row]:

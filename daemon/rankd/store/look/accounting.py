@@ -17,6 +17,7 @@ from rankd.store.engine.word import IN_NUMBERS, number_at, text_at
 from rankd.store.look.job_filter import count_jobs, job_ids
 from rankd.store.look.task_row import (
     Chosen,
+    mark_arrays,
     named_tasks,
     sets_of,
     who_cancelled,
@@ -109,6 +110,7 @@ def accounting_of(connection: Reader, ids: Sequence[int], wanted: AccountingFilt
     """
     sql = f"SELECT {_COLUMNS} FROM job WHERE id {IN_NUMBERS} ORDER BY id"
     rows = fetch(connection, sql, [json.dumps(ids)])
+    mark_arrays(connection, rows)
     uses = {row.pop("job"): row for row in fetch(connection, _GPU_USES, [json.dumps(ids)])}  # those of the last run
     earlier = {row.pop("job"): row for row in fetch(connection, _EARLIER, [json.dumps(ids)])}
     details = {row.pop("id"): row for row in fetch(connection, _DETAILS, [json.dumps(ids)])}

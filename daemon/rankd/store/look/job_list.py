@@ -12,7 +12,7 @@ from rankd.store.engine.word import IN_NUMBERS
 from rankd.store.look.job_filter import as_json, by_record, count_jobs, job_ids, where_of
 from rankd.store.look.priority_list import has_ranking
 from rankd.store.look.rank_look import whole_ranking
-from rankd.store.look.task_row import named_tasks, sets_of, with_cancelled_tasks, without_records
+from rankd.store.look.task_row import mark_arrays, named_tasks, sets_of, with_cancelled_tasks, without_records
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -91,6 +91,7 @@ def _with_ranks(connection: Reader, rows: list[Row]) -> list[Row]:
     ranks = _ranks(connection, [row["id"] for row in rows if row["state"] == "pending"])
     for row in rows:
         row["rank"], row["priority"] = ranks.get(row["id"], (None, None))
+    mark_arrays(connection, rows)
     return rows
 
 

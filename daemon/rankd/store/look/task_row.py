@@ -38,6 +38,9 @@ WHERE j.state = 'cancelled' AND e.actor <> 'rankd' AND j.id {IN_NUMBERS}"""
 _ARRAYS = f"""
 SELECT a.job_id, j."array" AS pending, a.cancelled FROM arrays a JOIN jobs j ON j.id = a.job_id
 WHERE a.job_id {IN_NUMBERS}"""
+_WITH_TASKS = f"""
+SELECT a.job_id FROM arrays a
+WHERE a.job_id {IN_NUMBERS} AND EXISTS (SELECT 1 FROM jobs t WHERE t.array_job = a.job_id)"""
 _STATES = f"(state {IN_TEXTS} OR id IN (SELECT job_id FROM arrays WHERE cancelled IS NOT NULL))"
 """Arrays in any state, if tasks of them were cancelled without records."""
 
@@ -84,7 +87,7 @@ def folded(row: Row, tasks: IndexSet, cancelled: Cancellation | None) -> Row:
     is_one = count(tasks) == 1
     name = {"array": None if is_one else written(tasks), "array_task": next(each(tasks)) if is_one else None}
     end = {"cause": None if cancelled is None else cancelled.cause, "message": None}
-    return row | as_task(row, cancelled) | name | end | {"array_job": row["id"]}
+    return row | as_task(row, cancelled) | name | end | {"array_job": row["id"], "has_tasks": False}
 
 
 class Chosen(NamedTuple, Generic[Filter]):
@@ -109,6 +112,14 @@ def with_cancelled_tasks(wanted: Filter) -> Chosen[Filter]:
 def sets_of(connection: Reader, ids: Sequence[int]) -> Mapping[int, Row]:
     """Of those of these jobs that are arrays, by id: the indices that are ``pending`` and ``cancelled`` in them."""
     return {row["job_id"]: row for row in fetch(connection, _ARRAYS, [json.dumps(ids)])}
+
+
+def mark_arrays(connection: Reader, rows: Sequence[Row]) -> None:
+    """Set ``has_tasks`` in rows of records: of an array, whether some of its tasks have records of their own."""
+    ids = [row["id"] for row in rows if row["array_job"] is None]
+    found = {row["job_id"] for row in fetch(connection, _WITH_TASKS, [json.dumps(ids)])} if ids else frozenset[int]()
+    for row in rows:
+        row["has_tasks"] = row["id"] in found
 
 
 def without_records(connection: Reader, row: Row, sets: Row, named: IndexSet | None) -> list[Row]:

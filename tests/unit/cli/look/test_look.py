@@ -8,7 +8,7 @@ import pytest
 from unit.store.sample_database import NOW, WEIGHTS, make_database
 
 from rankd.cli.common.freshness import Known
-from rankd.cli.look import acct, queue
+from rankd.cli.look import acct
 from rankd.cli.look.nodes import fields, shown_state
 from rankd.cli.look.prio import decimals
 from rankd.cli.look.queue import fields as queue_fields
@@ -136,6 +136,26 @@ def test_queue_as_json_is_the_records(rankd):
 
 def test_an_unknown_state_is_a_usage_error(rankd):
     rankd("queue", "-t", "sleeping", status=2)
+
+
+@pytest.mark.parametrize("command", ["queue", "acct"])
+def test_a_state_that_only_slurm_has_matches_no_job_and_says_so(rankd, capsys, command):
+    assert main([command, "-h" if command == "queue" else "-H", "-t", "S,STOPPED"]) == 0
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err == "rankd: no job of rankd is ever SUSPENDED or STOPPED, so no job matches this\n"
+    assert first(rankd("queue", "-t", "preempted,PD")) == ["2", "1", "3", "6"]
+
+
+@pytest.mark.parametrize("spec", ["%5", "%-5i", "%i %!", "%.i", "%.-8i", "100%", "%1000i"])
+def test_what_is_no_field_in_a_format_is_a_usage_error(rankd, capsys, spec):
+    assert rankd("queue", "-h", "-o", "%i", "-j", "2") == "2\n"
+    assert main(["queue", "-o", spec]) == 2
+    assert "is not a field" in capsys.readouterr().err
+
+
+def test_formats_have_widths_and_sides_as_in_squeue(rankd):
+    assert rankd("queue", "-h", "-o", "<%5j>%%<%.5j>", "-j", "2") == "<two  >%<  two>\n"
 
 
 def test_prio_has_a_column_per_configured_factor_and_adds_up(rankd):
@@ -448,34 +468,6 @@ def test_upgrade_makes_what_is_missing_and_does_nothing_twice(tmp_path, capsys):
         assert main(["db", "upgrade", "--db", str(tmp_path / "new" / "rankd.db")]) == 0
     assert main(["db", "check", "--db", str(tmp_path / "new" / "rankd.db")]) == 0
     assert "integrity ok" in capsys.readouterr().out
-
-
-def array_row(job=17, array=None, state="failed", **fields):
-    return {"id": job, "array": array, "state": state, "nodelist": None, "cpu_s": None, "max_rss_bytes": None, **fields}
-
-
-def task_row(job, task, state, cpu_s=1.5):
-    return array_row(job, state=state, array_job=17, array_task=task, cpu_s=cpu_s, max_rss_bytes=task * 1024)
-
-
-def test_an_ended_array_and_its_tasks_are_one_piece_of_work_each():
-    tasks = [task_row(18, 1, "failed"), task_row(19, 2, "completed")]
-    single = array_row(20, state="failed")
-    for array in (array_row(), array_row(state="running")):
-        assert queue.counted_once([array, *tasks, single]) == [*tasks, single]
-        assert acct._counted_once([array, *tasks, single], []) == [*tasks, single]
-        assert acct._counted_once([array, *tasks], ["18-19", 18]) == tasks
-    pending, cancelled = array_row(array="3-9", state="pending"), array_row(state="cancelled")
-    for counted in (queue.counted_once, lambda rows: acct._counted_once(rows, [])):
-        assert counted([pending, *tasks]) == [pending, *tasks], "its pending tasks are work, too"
-        assert counted([cancelled, single]) == [cancelled, single]
-    assert "tasks" not in pending
-
-
-def test_a_named_array_has_the_total_of_its_tasks():
-    total, *tasks = acct._counted_once([array_row(), task_row(18, 1, "failed"), task_row(19, 2, "completed")], [17])
-    assert (total["id"], total["cpu_s"], total["max_rss_bytes"], total["tasks"]) == (17, 3.0, 2048, tasks)
-    assert acct._counted_once([array_row(), *tasks], ["12-17"])[0]["cpu_s"] == 3.0, "or by a range"
 
 
 @pytest.mark.parametrize(
