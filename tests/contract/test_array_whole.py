@@ -16,7 +16,7 @@ from rankd.store.look.accounting import accounting, accounting_ids, accounting_o
 from rankd.store.look.job_detail import job_detail, job_events
 from rankd.store.look.job_list import MANY, count_listed, jobs, listed_ids
 from rankd.store.look.page import accounting_page, job_page
-from rankd.store.look.task_row import as_task, cancellation, sets_of, who_cancelled, without_records
+from rankd.store.look.task_row import as_task, cancellation, mark_arrays, sets_of, who_cancelled, without_records
 from rankd.store.look.why import why
 from rankd.store.record.array import split_first
 from rankd.store.record.array_match import Outcome, match_tasks
@@ -165,6 +165,13 @@ async def test_a_list_of_cancelled_jobs_has_the_tasks_that_were_cancelled_withou
     [whole] = await store.look(jobs, JobList(ids=[array], tasks=False))
     [accounted] = await store.look(accounting, AccountingFilter(ids=[array], states=["failed"], limit=1, after=0))
     assert (whole["has_tasks"], accounted["has_tasks"]) == (True, True), "of its tasks that ran; each has a row"
+    rows = [
+        {"id": array, "array_job": None},
+        {"id": array + 1, "array_job": array},
+        {"id": array + 9, "array_job": None},
+    ]
+    await store.look(mark_arrays, rows)
+    assert [row["has_tasks"] for row in rows] == [True, False, False]
     [task] = await store.look(without_records, whole, found[array], parse("3"))
     assert (task["array_task"], task["cause"], whole["array_task"]) == (3, "cancel", None)
     page = await store.look(job_page, JobList(states=["cancelled"], count=True))
