@@ -45,9 +45,11 @@ def application(page: Page) -> ASGIApp:
         Mount("/static", StaticFiles(directory=STATIC)),
     ]
     missing = _safe(page, _missing)
-    return Guard(
-        Starlette(routes=routes, exception_handlers={404: lambda request, _: missing(request)}), page.site.hosts
-    )
+
+    async def on_missing(request: Request, _error: Exception) -> Response:
+        return await missing(request)
+
+    return Guard(Starlette(routes=routes, exception_handlers={404: on_missing}), page.site.hosts)
 
 
 async def _home(_request: Request) -> Response:

@@ -1,0 +1,233 @@
+"""The service of the page over a real broker, an intake and a database: changes, streams, and what is refused.
+
+Signing in, cookies, names of hosts and the policy of the browser are in ``tests/system/test_page.py``, with processes
+and a broker that has accounts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import stat
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import AsyncExitStack
+from http.client import HTTPConnection
+
+import builder
+import pytest
+from browserless import Visitor
+from integration.conftest import Broker
+from integration.stage import connected, ready, rows, running, write_config
+from watch import PATIENCE_S
+
+from rankd.bus.connection import Bus
+from rankd.client.asker import process_user
+from rankd.identity.credentials import write_private
+from rankd.identity.site import Role, open_site
+from rankd.services.intake.service import IntakeOptions
+from rankd.services.intake.service import run as run_intake
+from rankd.services.web.listener import Address
+from rankd.services.web.service import WebOptions
+from rankd.services.web.service import run as run_web
+from rankd.services.web.sign_in_link import read_link
+from rankd.wire.subject import WEB
+
+
+class Site:
+    """A broker, an intake and two pages, the second of which only shows. They run on a loop in a thread."""
+
+    def __init__(self, directory) -> None:
+        self.directory = directory
+        self.database = directory / "rankd.db"
+        self.state, self.wall = directory / "not" / "there" / "yet", directory / "wall"
+        self._broker = Broker(directory / "broker")
+        self._is_up, self._stop = threading.Event(), asyncio.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._run()))
+        self._problem = None
+
+    def start(self) -> None:
+        builder.new_database(self.directory)
+        self._broker.start()
+        self._thread.start()
+        assert self._is_up.wait(PATIENCE_S)
+        assert self._problem is None, self._problem
+
+    def end(self) -> None:
+        self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join()
+        self._broker.kill()
+
+    async def _run(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        try:
+            async with AsyncExitStack() as stack:
+                self.client = await stack.enter_async_context(connected(self._broker.url))
+                bus = await stack.enter_async_context(Bus(self._broker.url, "probe"))
+                await stack.enter_async_context(running(run_intake, self._intake()))
+                await ready(bus, "intake")
+                for state, more in ((self.state, {}), (self.wall, {"is_read_only": True})):
+                    await stack.enter_async_context(running(run_web, self._page(state, **more)))
+                    await ready(bus, WEB)
+                    while read_link(state) is None:
+                        await asyncio.sleep(0.01)
+                self._is_up.set()
+                await self._stop.wait()
+        except BaseException as error:  # shown by the test that waits
+            self._problem = error
+            raise
+        finally:
+            self._is_up.set()
+
+    def _intake(self) -> IntakeOptions:
+        config = write_config(self.directory / "config")
+        with (config / "rankd.toml").open("a") as file:
+            file.write('[web]\nproxies = ["127.0.0.1"]\n')
+        creds = self._credentials("services", Role.SERVICES, "")
+        self._credentials("admin", Role.ADMIN, process_user())  # the owner, for whom the page may ask
+        return IntakeOptions(nats=self._broker.url, creds=creds, db=str(self.database), config=config)
+
+    def _credentials(self, file: str, role: Role, name: str):
+        (auth := self.directory / "auth").mkdir(exist_ok=True)
+        write_private(auth / f"{file}.creds", open_site(auth).credentials(role, name, time.time()).text())
+        return auth / f"{file}.creds"
+
+    def _page(self, state, **more: object) -> WebOptions:
+        creds = self._credentials("gateway", Role.GATEWAY, WEB)
+        return WebOptions(
+            nats=self._broker.url, gateway_creds=creds, db=str(self.database), state=state, owner=process_user(),
+            address=Address(host="127.0.0.1", port=0), **more,
+        )  # fmt: skip
+
+    def base(self, state) -> str:
+        return read_link(state).partition("/sign-in")[0]
+
+    def do(self, coroutine):
+        """What a coroutine returns, run beside the services."""
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(PATIENCE_S)
+
+    def submit(self, user: str) -> int:
+        return self.do(self.client.submit(user, held=True))
+
+    def held(self, job: int) -> bool:
+        return bool(rows(self.database, "SELECT held FROM jobs WHERE id = ?", job)[0][0])
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory) -> Iterator[Site]:
+    site = Site(tmp_path_factory.mktemp("page"))
+    site.start()
+    yield site
+    site.end()
+
+
+@pytest.fixture
+def alice(site) -> Visitor:
+    return Visitor(site.base(site.state), X_Remote_User="alice")
+
+
+class Stream:
+    """The stream of one tab."""
+
+    def __init__(self, visitor: Visitor, path: str, last: str = "") -> None:
+        self._connection = HTTPConnection(visitor.place, timeout=PATIENCE_S)
+        self._connection.request("GET", f"/live{path}", headers={"X-Remote-User": "alice", "Last-Event-ID": last})
+        self._answer = self._connection.getresponse()
+        assert self._answer.status == 200
+
+    def next(self) -> dict[str, str]:
+        """The next event: its fields, the data as one text."""
+        found: dict[str, str] = {}
+        while True:
+            line = self._answer.readline().decode().rstrip("\n")
+            if not line and "event" in found:
+                return found
+            name, _, value = line.partition(": ")
+            if name:
+                found[name] = found[name] + "\n" + value if name in found else value
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def test_a_state_directory_that_is_not_there_is_made_for_its_owner_only(site):
+    assert stat.S_IMODE(site.state.stat().st_mode) == 0o700
+    for file in ("web.key", "web.link", "web.port"):
+        found = (site.state / file).stat()
+        assert (stat.S_IMODE(found.st_mode), found.st_uid) == (0o600, os.getuid()), file
+
+
+def test_a_change_without_the_token_of_the_session_or_from_another_site_changes_nothing(site, alice):
+    job = site.submit("alice")
+    token, path = alice.token(f"/job/{job}"), f"/job/{job}/release"
+    of_bob = Visitor(alice.base, X_Remote_User="bob").token(f"/job/{job}")
+    for form, origin in (
+        ({}, alice.base), ({"token": "x"}, alice.base), ({"token": of_bob}, alice.base),
+        ({"token": token}, "http://evil.example"), ({"token": token}, "null"), ({"token": token}, ""),
+    ):  # fmt: skip
+        assert alice.ask(path, form, Origin=origin).status == 403, (form, origin)
+    assert alice.ask(path).status == 405  # a link changes nothing
+    assert site.held(job)
+    assert alice.ask(path, {"token": token}).status == 303
+    assert not site.held(job)
+
+
+def test_a_token_is_of_one_session_and_signs_nobody_in(site):
+    """Also not the same user elsewhere: a proxy's visitor and the holder of a cookie have different tokens."""
+    owner = Visitor(site.base(site.state))
+    owner.sign_in(read_link(site.state))
+    behind = Visitor(owner.base, X_Remote_User=process_user())
+    job = site.submit(process_user())
+    assert behind.ask(f"/job/{job}/release", {"token": owner.token()}).status == 403
+    assert Visitor(owner.base).ask(f"/job/{job}/release", {"token": owner.token()}).status == 401
+    assert owner.ask(f"/job/{job}/release", {"token": owner.token()}).status == 303
+
+
+def test_another_users_job_is_refused_and_the_event_of_an_own_one_names_the_page(site, alice):
+    mine, other = site.submit("alice"), site.submit("bob")
+    token = alice.token(f"/job/{mine}")
+    for action in ("release", "cancel"):
+        answer = alice.ask(f"/job/{other}/{action}", {"token": token})
+        assert (answer.status, "belongs to" in answer.text) == (403, True), (action, answer.text)
+    assert alice.ask(f"/job/{other}/update", {"token": token, "name": "taken"}).status == 403
+    assert rows(site.database, "SELECT held, state, name FROM jobs WHERE id = ?", other) == [(1, "pending", "true")]
+    assert alice.ask(f"/job/{mine}/cancel", {"token": token}).status == 303
+    query = "SELECT actor, detail FROM job_events WHERE job_id = ? AND event = 'cancel'"
+    [(actor, detail)] = rows(site.database, query, mine)
+    assert (actor, json.loads(detail)["via"]) == ("alice", "web")
+
+
+def test_a_stream_goes_on_behind_the_event_that_the_tab_has_had(site, alice):
+    job = site.submit("alice")
+    first = Stream(alice, f"/job/{job}")
+    had = first.next()
+    assert had["event"] == "view"
+    assert "held by alice" in had["data"]
+    first.close()
+    again = Stream(alice, f"/job/{job}", had["id"])  # as a browser does after a cut
+    alice.ask(f"/job/{job}/release", {"token": alice.token(f"/job/{job}")})
+    found = again.next()  # the first one that it gets shows the change
+    assert found["id"] != had["id"]
+    assert "held by alice" not in found["data"]
+    again.close()
+
+
+def test_who_may_not_see_a_job_gets_no_stream_of_it(alice):
+    for path, status in (("/live/job/999999", 404), ("/live/job/x", 400), ("/live/nothing", 404)):
+        answer = alice.ask(path)
+        assert (answer.status, 'role="alert"' in answer.text) == (status, True), path
+    assert Visitor(alice.base).ask("/live/queue").status == 401
+
+
+def test_a_page_on_the_wall_shows_without_a_name_and_changes_nothing(site):
+    job = site.submit("alice")
+    wall = Visitor(site.base(site.wall))
+    for path in ("/queue", f"/job/{job}", "/nodes", "/me", "/whatif"):
+        answer = wall.ask(path)
+        assert (answer.status, 'method="post"' in answer.text) == (200, False), path
+    for visitor in (wall, Visitor(wall.base, X_Remote_User="alice")):
+        answer = visitor.ask(f"/job/{job}/release", {"token": "x"})
+        assert (answer.status, "read_only" in answer.text) == (403, True)
+    assert site.held(job)

@@ -1,0 +1,80 @@
+"""A tab holds the newest state of its view only, and one that takes nothing in is told to load the page again."""
+
+import asyncio
+
+import pytest
+
+from rankd.services.web import live
+from rankd.services.web.live import Live
+
+
+class Records:
+    """Every look finds something newer."""
+
+    def __init__(self):
+        self.number = 0
+
+    async def look(self, _query):
+        self.number += 1
+        return (self.number, 0, 0, 0, 0)
+
+
+@pytest.fixture
+def made(monkeypatch):
+    monkeypatch.setattr(live, "EVERY_S", 0.0)
+    counted = {"n": 0}
+
+    async def make():
+        counted["n"] += 1
+        return f"<p>{counted['n']}"
+
+    return counted, make
+
+
+async def until(condition):
+    while not condition():
+        await asyncio.sleep(0)
+
+
+def data(event):
+    return int(event.decode().partition("<p>")[2])
+
+
+async def test_what_a_slow_tab_missed_is_not_kept_for_it(made):
+    counted, make = made
+    tabs = Live(Records())
+    running = asyncio.get_running_loop().create_task(tabs.run())
+    stream = tabs.follow(("view",), make, "", "alice")
+    assert (await anext(stream)).startswith(b"retry")
+    before = data(await anext(stream))
+    await until(lambda: counted["n"] > before + 100)
+    assert data(await anext(stream)) > before + 99
+    running.cancel()
+    await stream.aclose()
+    assert tabs.tabs == 0
+
+
+async def test_a_tab_that_takes_nothing_in_is_told_to_load_the_page_again_and_ends(made, monkeypatch):
+    monkeypatch.setattr(live, "SLOW_S", -1.0)
+    tabs = Live(Records())
+    running = asyncio.get_running_loop().create_task(tabs.run())
+    kinds = [event.decode().partition("event: ")[2].partition("\n")[0] async for event in tabs.follow(
+        ("view",), made[1], "", "alice")]  # fmt: skip
+    assert kinds == ["", "view", "reload"]
+    assert tabs.tabs == 0
+    running.cancel()
+
+
+async def test_the_streams_of_one_user_leave_room_for_those_of_others(made, monkeypatch):
+    monkeypatch.setattr(live, "MOST_TABS_PER_USER", 2)
+    monkeypatch.setattr(live, "MOST_VIEWS", 1)
+    tabs = Live(Records())
+    streams = [tabs.follow(("view",), made[1], "", "alice") for _ in range(2)]
+    for stream in streams:
+        await anext(stream)
+    assert not tabs.has_room(("view",), "alice")
+    assert tabs.has_room(("view",), "bob")
+    assert not tabs.has_room(("another",), "bob")
+    for stream in streams:
+        await stream.aclose()
+    assert tabs.has_room(("another",), "alice")
