@@ -45,6 +45,15 @@ async def test_nothing_new_starts_on_a_drained_device_and_a_running_job_goes_on(
     assert await placed(store, other, ("g1",)) == 1
 
 
+async def test_a_second_drain_without_a_reason_keeps_the_first_one(store):
+    await two_jobs(store)
+    await store.write(drain_device, wish("g0", "the fan is loud"))
+    await store.write(drain_device, wish("g0"))
+    assert (await store.look(devices))[0]["reason"] == "the fan is loud"
+    await store.write(drain_device, wish("g0", "replaced on Monday"))
+    assert (await store.look(devices))[0]["reason"] == "replaced on Monday"
+
+
 async def test_a_drained_device_that_fails_needs_one_resume(store):
     await two_jobs(store)
     await store.write(drain_device, wish("g0"))

@@ -1,5 +1,6 @@
 """Nodes: registration, signs of life, drains, and what they use."""
 
+import msgspec
 from builder import NOW
 from contract.store import Store
 from contract.world import RUNNING, allocate
@@ -80,6 +81,7 @@ async def test_a_drain_stays_until_it_is_resumed(store):
     await store.add_nodes("n1", "n2")
     reply = await store.write(act, WISH, drain)
     assert (reply.done, [failed.code for failed in reply.failed]) == (["n1"], ["unknown_node"])
+    await store.write(act, msgspec.structs.replace(WISH, reason=None), drain)
     await store.write(register_node, "n1", NodeRegistration(resources={"vcore": 4}, agent="n1"), NOW)
     assert await store.read(undrained, ["n1", "n2"]) == ["n2"]
     assert await store.write(drain_undrained, ["n1", "n2"], "intake", "no keeper", NOW) == ["n2"]

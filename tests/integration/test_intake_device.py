@@ -56,8 +56,12 @@ async def test_an_administrator_resumes_a_device_and_a_user_does_not(broker, tmp
         assert devices(stage)[1][1] == "failed"
         await a_gpu_node(stage)
         assert devices(stage)[1][1] == "failed", "its agent has only registered again"
+        whole = {"command": ["true"], "resources": {"gpu": 2}}
+        warned = (await stage.do("job.test", whole)).body["warning"]
+        assert "no nodes in partition 'default' can give that at present (n1: gpu 1 failed)" in warned
         assert (await stage.ask(RESUME, wish)).body == {"done": ["n1"], "failed": []}
         assert devices(stage)[1][1] == "ok"
+        assert (await stage.do("job.test", whole)).body.get("warning") is None
         again = await stage.ask(RESUME, wish)
         assert (again.status, again.body["code"]) == (409, "not_failed")
         missing = await stage.ask(RESUME, {"node": "n1", "device": "GPU-9"})
@@ -81,19 +85,21 @@ async def warning(stage, gpus):
     return reply.body.get("warning", "")
 
 
-async def test_a_job_that_needs_a_failed_device_is_not_doubted_since_it_may_be_offered_again(broker, tmp_path):
+async def test_a_job_that_needs_a_failed_device_is_accepted_and_its_user_is_told(broker, tmp_path):
     async with an_intake(broker, tmp_path) as stage:
         await a_gpu_node(stage)
         await stage.ask("rankd.v1.node.n1.device", {"notes": [BROKEN], "instance": "i1"})
-        assert await warning(stage, 2) == ""
-        assert "offers more than 2 (-N 3" in await warning(stage, 3)
+        failed = "can give that at present (n1: gpu 1 failed); the job waits until that changes"
+        assert failed in await warning(stage, 2)
+        assert await warning(stage, 1) == ""
+        assert "offers more than 2;" in await warning(stage, 3)
     async with an_intake(broker, tmp_path) as stage:
-        assert await warning(stage, 2) == "", "another intake knows the node from the records"
+        assert failed in await warning(stage, 2), "another intake knows the node from the records"
         listed = [A100[0], A100[1] | {"state": "failed"}]
         body = {"resources": {"vcore": 2}, "agent": "n1", "devices": listed, "instance": "i1"}
         assert (await stage.ask("rankd.v1.node.n1.register", body)).status is None
-        assert await warning(stage, 2) == "", "its list calls the device failed"
-        assert "offers more than 2 (-N 3" in await warning(stage, 3)
+        assert failed in await warning(stage, 2), "its list calls the device failed"
+        assert "offers more than 2;" in await warning(stage, 3)
 
 
 async def test_a_node_reports_about_itself_only(broker, tmp_path, monkeypatch):

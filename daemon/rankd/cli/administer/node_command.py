@@ -12,7 +12,7 @@ from rankd.cli.administer import auth_invite
 from rankd.cli.common.option import add_asker, add_command, add_place
 from rankd.cli.common.output import telling
 from rankd.cli.common.screen import print_line
-from rankd.core.errors import Refused
+from rankd.core.errors import RankdError, Refused
 
 if TYPE_CHECKING:
     import argparse
@@ -120,22 +120,34 @@ def run_device(arguments: argparse.Namespace) -> int:
     from rankd.wire.message import NodeFailed, NodeReply
 
     named = nodes_and_devices(arguments.device)
-    reply = NodeReply(done=[], failed=[])
+    reply, done = NodeReply(done=[], failed=[]), list[str]()
     for node, device in named:
         selection = DeviceSelection(node=node, device=device, reason=arguments.reason or "")
         try:
             reply.done.extend(ask(arguments, arguments.verb, selection, NodeReply).done)
+            done.append(f"{node}/{device}")
         except Refused as error:
             if len(named) == 1:
                 raise
             reply.failed.append(NodeFailed(node=node, code=error.code, message=error.message))
+        except RankdError:
+            _tell_changed(done, len(named))
+            raise
     if arguments.json:
         from rankd.cli.common.table import print_json
 
         print_json(reply)
     for failed in reply.failed:
         print_line(f"rankd: {failed.message}", error=True)
+    if reply.failed:
+        _tell_changed(done, len(named))
     return 1 if reply.failed else 0
+
+
+def _tell_changed(done: list[str], number: int) -> None:
+    """Which of several devices were changed before, or beside, those that could not be."""
+    if number > 1:
+        print_line(f"rankd: {len(done)} of {number} devices were changed: {', '.join(done) or 'none'}", error=True)
 
 
 def nodes_and_devices(words: list[str]) -> list[tuple[str, str]]:

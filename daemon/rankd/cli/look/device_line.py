@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from rankd.cli.common.layout import Field
@@ -44,16 +45,19 @@ def note_held(nodes: Sequence[Row], devices: Sequence[Row]) -> None:
         own = listed.get(node["name"], ())
         node["listed"] = len(own)
         node["held"] = sorted(device["index"] for device in own if device["job"] is not None)
+        node["out"] = Counter(device["state"] for device in own if device["job"] is None and device["state"] != "ok")
 
 
 def gpus_in_use(row: Row) -> str:
     """How many GPUs of a line's nodes jobs hold, of how many; of a single node also which ones, by index.
 
-    Devices that are taken, drained or failed count. Of nodes that list no devices, the amounts count.
+    Devices that are taken, drained or failed count, and are named. Of nodes that list no devices, the amounts count.
 
     >>> node = {"capacity": {"gpu": 3}, "allocated": {"gpu": 2}, "listed": 4, "held": [0, 3]}
     >>> gpus_in_use({"nodes": [node]}), gpus_in_use({"nodes": [node] * 2})
     ('2/4 (0,3)', '4/8')
+    >>> gpus_in_use({"nodes": [node | {"held": [3], "out": {"drained": 2, "failed": 1}}]})
+    '1/4 (3; 2 drained, 1 failed)'
     >>> gpus_in_use({"nodes": [node | {"listed": 0, "held": []}]})
     '2/3'
     """
@@ -62,7 +66,10 @@ def gpus_in_use(row: Row) -> str:
     which = [str(index) for node in row["nodes"] for index in node.get("held", ())] if len(row["nodes"]) == 1 else []
     if not total:
         return ""
-    return f"{used:g}/{total:g}" + (f" ({','.join(which)})" if which else "")
+    states = sum((Counter(node.get("out", {})) for node in row["nodes"]), Counter[str]())
+    out = ", ".join(f"{number} {state}" for state, number in sorted(states.items()))
+    more = "; ".join(filter(None, [",".join(which), out]))
+    return f"{used:g}/{total:g}" + (f" ({more})" if more else "")
 
 
 GPUS = Field("GPUS(A/T)", gpus_in_use)

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from rankd.core.model.amount_text import compared
-from rankd.core.model.device import is_device_kind, model_of
+from rankd.core.model.device import Device, DeviceState, in_order, is_device_kind, model_of, with_models
 from rankd.core.model.quantity import Resources
 from rankd.core.near_name import cut
 from rankd.core.placement.constraint import NODE, Requirement, parse_constraints, satisfied
@@ -28,25 +28,48 @@ MOST_LOOKED_AT = 1_000
 1,000 kinds take 1 ms for each single submission that names labels or several types of resources.
 """
 
-Class = tuple[frozenset[tuple[str, int]], frozenset[tuple[str, str]]]
-"""The amounts and the labels that nodes have in common."""
+Class = tuple[frozenset[tuple[str, int]], frozenset[tuple[str, str]], frozenset[tuple[str, int]] | None]
+"""The amounts, the labels, and the amounts that new jobs may get, which nodes have in common."""
+_OUT_OF_USE = (DeviceState.DRAINED, DeviceState.FAILED)
+MOST_NAMED = 3
+"""Nodes, and devices of a node, that a message names."""
 
 
 class Offer(NamedTuple):
-    """What a node has offered: its amounts, and its labels."""
+    """What a node has offered: its amounts, and its labels.
+
+    ``usable``: without drained and failed devices; None if there are none. ``out``: these devices, in words.
+    """
 
     partition: str
     capacity: Resources
     labels: Mapping[str, str]
+    usable: Resources | None = None
+    out: str = ""
 
     @property
     def kind(self) -> Class:
         """Nodes with the same kind can run the same jobs, if these name no nodes."""
-        return frozenset(self.capacity.items()), frozenset(self.labels.items())
+        usable = None if self.usable is None else frozenset(self.usable.items())
+        return frozenset(self.capacity.items()), frozenset(self.labels.items()), usable
 
     def holds(self, resources: Resources) -> bool:
         """Whether these amounts fit on the empty node."""
         return all(amount <= self.capacity.get(kind, 0) for kind, amount in resources.items())
+
+    def now(self) -> Offer:
+        """The offer without the devices that are out of use."""
+        return self if self.usable is None else self._replace(capacity=self.usable)
+
+    def with_devices(self, devices: Sequence[Device]) -> Offer:
+        """The same offer, with its devices in these states."""
+        out = [device for device in in_order(devices) if device.state in _OUT_OF_USE]
+        if not out:
+            return self._replace(usable=None, out="")
+        left = [device.model for device in devices if device.state not in _OUT_OF_USE]
+        named = ", ".join(f"{one.type} {one.index} {one.state}" for one in out[:MOST_NAMED])
+        more = f" and {len(out) - MOST_NAMED} more" if len(out) > MOST_NAMED else ""
+        return self._replace(usable=with_models(self.capacity, left), out=named + more)
 
 
 _NOWHERE = Offer("", {}, {})
@@ -64,27 +87,45 @@ class Offered:
         self._kinds: dict[str, dict[Class, tuple[Offer, int]]] = {}
         self._nodes: Counter[str] = Counter()
         self._amounts: dict[tuple[str, str], Counter[int]] = {}
+        self._out: dict[str, set[str]] = {}
+        """By partition: the nodes with devices that are out of use."""
 
     def learn(
-        self, node: str, partition: str, capacity: Resources, labels: Mapping[str, str] = MappingProxyType({})
+        self,
+        node: str,
+        partition: str,
+        capacity: Resources,
+        labels: Mapping[str, str] = MappingProxyType({}),
+        devices: Sequence[Device] = (),
     ) -> None:
         """A node has registered; what it offered before no longer counts. ``capacity``: with its failed devices."""
-        before = self._offer_of.get(node)
         own = dict(islice(labels.items(), MOST_LABELS))
         offer = Offer(partition, dict(islice(capacity.items(), MOST_KINDS)), own)
+        self._put(node, offer.with_devices(devices))
+
+    def note(self, node: str, devices: Sequence[Device]) -> None:
+        """The devices of a node that has registered are in these states now."""
+        if (offer := self._offer_of.get(node)) is not None:
+            self._put(node, offer.with_devices(devices))
+
+    def _put(self, node: str, offer: Offer) -> None:
+        before = self._offer_of.get(node)
         if before == offer:
             return
         if before is not None:
             self._count(before, -1)
+            self._out.get(before.partition, set()).discard(node)
         self._offer_of[node] = offer
         self._count(offer, 1)
+        if offer.out:
+            self._out.setdefault(offer.partition, set()).add(node)
 
     def size(self) -> int:
         """How many amounts are kept of all partitions, to watch their memory."""
         return sum(map(len, self._amounts.values()))
 
     def _count(self, offer: Offer, number: int) -> None:
-        partition, capacity, _ = offer
+        partition, capacity = offer.partition, offer.capacity
         kinds, kind = self._kinds.setdefault(partition, {}), offer.kind
         kinds[kind] = (offer, kinds.get(kind, (offer, 0))[1] + number)
         if not kinds[kind][1]:
@@ -124,7 +165,7 @@ class Offered:
         why = self._about_names(shape) or self._about_amounts(shape)
         if why is None and number < shape.min_nodes:
             why = f"partition '{cut(shape.partition)}' has {counted_nodes(number)}, and the job needs {shape.min_nodes}"
-        why = why or self._about_all(shape) or self._about_whole(shape, bounds)
+        why = why or self._about_all(shape) or self._about_whole(shape, bounds) or self._about_devices(shape)
         return None if why is None else f"{why}; the job waits until that changes"
 
     def _about_whole(self, shape: Shape, bounds: Bounds) -> str | None:
@@ -163,23 +204,51 @@ class Offered:
         terms = parse_constraints(shape.constraints)
         if not terms and len(shape.resources) <= 1:
             return None
-        named = [term.values for term in terms if term.key == NODE and term.operator == "in"]
-        if named:
-            names = frozenset.intersection(*named)
-            offers = [(name, self._offer_of.get(name, _NOWHERE)) for name in names]
-            able = sum(_could_run(one, shape, terms, name) for name, one in offers)
-        else:
-            kinds = self._kinds[shape.partition]
-            if len(kinds) > MOST_LOOKED_AT:
-                return None
-            others = [term for term in terms if term.key != NODE]
-            able = sum(number for one, number in kinds.values() if _could_run(one, shape, others))
-        if able >= shape.min_nodes:
+        able = self._able(shape, terms)
+        if able is None or able >= shape.min_nodes:
             return None
         return (
             f"the job asks for {described_request(shape)}, and {able or 'no'} node{'' if able == 1 else 's'} in"
             f" partition '{cut(shape.partition)}' {'has' if able == 1 else 'have'} all of that"
         )
+
+    def _about_devices(self, shape: Shape) -> str | None:
+        """Whether too few nodes have enough devices that are not out of use."""
+        nodes = self._out.get(shape.partition)
+        if not nodes or not any(map(is_device_kind, shape.resources)):
+            return None
+        terms = parse_constraints(shape.constraints)
+        able = self._able(shape, terms, is_now=True)
+        if able is None or able >= shape.min_nodes:
+            return None
+        offers = [(name, self._offer_of[name]) for name in sorted(nodes)[:MOST_LOOKED_AT]]
+        found = [
+            f"{cut(name)}: {one.out}"
+            for name, one in offers
+            if _could_run(one, shape, terms, name) and not one.now().holds(shape.resources)
+        ]
+        named, left = "; ".join(found[:MOST_NAMED]), len(found) - MOST_NAMED
+        more = f" and {counted_nodes(left)} more" if left > 0 else ""
+        return (
+            f"the job asks for {described_request(shape)}, and {able or 'no'} node{'' if able == 1 else 's'} in"
+            f" partition '{cut(shape.partition)}' can give that at present ({named}{more})"
+        )
+
+    def _able(self, shape: Shape, terms: Sequence[Requirement], *, is_now: bool = False) -> int | None:
+        """How many nodes have all of it; None if there are too many kinds of nodes to look at.
+
+        ``is_now``: without the devices that are out of use.
+        """
+        named = [term.values for term in terms if term.key == NODE and term.operator == "in"]
+        if named:
+            names = frozenset.intersection(*named)
+            offers = [(name, self._offer_of.get(name, _NOWHERE)) for name in names]
+            return sum(_could_run(one.now() if is_now else one, shape, terms, name) for name, one in offers)
+        kinds = self._kinds[shape.partition]
+        if len(kinds) > MOST_LOOKED_AT:
+            return None
+        others = [term for term in terms if term.key != NODE]
+        return sum(number for one, number in kinds.values() if _could_run(one.now() if is_now else one, shape, others))
 
     def _about_amounts(self, shape: Shape) -> str | None:
         partition = shape.partition

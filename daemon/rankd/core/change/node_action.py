@@ -58,7 +58,10 @@ def check_node_exists(name: str, status: NodeStatus | None) -> NodeStatus:
 
 
 def drain(name: str, status: NodeStatus) -> NodeChange:
-    """No new job starts on the node. Running jobs go on. If a drained node is drained again, it gets the new reason."""
+    """No new job starts on the node. Running jobs go on.
+
+    A drained node that is drained again gets the new reason, if one is given.
+    """
     state = NodeState.DRAINING if status.state is NodeState.UP else status.state
     return NodeChange(node=name, event=NodeEvent.DRAIN, after=NodeStatus(state=state, is_drained=True))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Final, Literal, TypeVar
 
@@ -102,6 +102,11 @@ def in_lower_case(kind: str) -> str:
 def is_device_kind(kind: str) -> bool:
     """Whether the type is ``gpu`` or ``gpu:MODEL``."""
     return kind == GPU or kind.startswith(_OF_MODEL)
+
+
+def is_of(device: Device, kinds: Collection[str]) -> bool:
+    """Whether a device is of one of these types of resource: ``gpu``, or ``gpu:`` and its model."""
+    return GPU in kinds or kind_of(device.model) in kinds
 
 
 def with_sum(amounts: Mapping[str, int]) -> dict[str, int]:

@@ -13,7 +13,7 @@ from functools import cached_property
 import msgspec
 import numpy as np
 
-from rankd.core.model.device import DeviceState, is_device_kind, with_failed
+from rankd.core.model.device import Device, DeviceState, is_device_kind, is_of, with_failed
 from rankd.core.model.node import Node, NodeState
 from rankd.core.model.quantity import LARGEST, Resources
 from rankd.core.placement.constraint import NODE, Requirement, parse_constraints, satisfied
@@ -107,6 +107,7 @@ class NodeSet:
         self.capacity[:, -1] = SLOTS
         layouts = Layouts()
         self.devices = [layouts.of(node.devices) for node in self.nodes]
+        self._rows_out_of_use: dict[tuple[str, ...], IntArray] = {}
         self.device_rows = [row for row, devices in enumerate(self.devices) if devices is not None]
         self.whole = self._whole()
         self.up = np.array([node.state is NodeState.UP for node in self.nodes], dtype=bool)
@@ -227,6 +228,22 @@ class NodeSet:
         )
         fits = rows[enough & self.matching(shape.constraints)[rows]]
         return [self.nodes[row] for row in fits.tolist()]
+
+    def rows_out_of_use(self, kinds: Sequence[str]) -> IntArray:
+        """The nodes with a device of these types that is not ``ok``, int64 (n,), ascending."""
+        key = tuple(kinds)
+        if key not in self._rows_out_of_use:
+            if len(self._rows_out_of_use) >= _FACTS_KEPT:
+                self._rows_out_of_use.clear()
+            rows = [row for row, out in self._out_of_use if any(is_of(device, kinds) for device in out)]
+            self._rows_out_of_use[key] = np.array(rows, dtype=np.int64)
+        return self._rows_out_of_use[key]
+
+    @cached_property
+    def _out_of_use(self) -> list[tuple[int, list[Device]]]:
+        """The rows of nodes with devices that are not ``ok``, and these devices."""
+        rows = [row for row in self.device_rows if (own := self.devices[row]) and own.ok.bit_count() < len(own.ids)]
+        return [(row, [one for one in self.nodes[row].devices if one.state is not DeviceState.OK]) for row in rows]
 
     @cached_property
     def _kinds_later(self) -> list[str]:

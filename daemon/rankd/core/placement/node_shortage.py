@@ -22,7 +22,7 @@ class NodeRoom(msgspec.Struct, frozen=True, kw_only=True):
 class NodeShortage(msgspec.Struct, frozen=True, kw_only=True):
     """How much free room a node lacks, by type. ``occupied``: the job needs an empty node, and this one is not.
 
-    ``taken``: which devices processes without a job use, with the processes.
+    ``taken``: which devices are taken, drained or failed, with the processes or the reason.
     """
 
     node: str

@@ -9,7 +9,7 @@ import numpy as np
 
 from rankd.core.instant import shown_instant
 from rankd.core.model.amount_text import compared, shown_amount
-from rankd.core.model.device import Device, DeviceState, model_of, without_sum
+from rankd.core.model.device import Device, DeviceState, is_device_kind, is_of, model_of, without_sum
 from rankd.core.model.node import Node, NodeState
 from rankd.core.model.quantity import Resources
 from rankd.core.placement.node_set import Demand
@@ -74,6 +74,7 @@ def lacking(
         fact = f"it needs {described_request(shape)} free. {_room(n_free, demand.n_able)}."
         types = [table.types[column] for column in lacks if column < len(table.types)]
         fact += f" No node has enough {' or '.join(types)} free." if types else ""
+        fact += _out_of_use(shape, demand, table)
         fact += " No room is kept for it: later jobs that fit go first." if backfill == "none" else ""
         table.set.keep_fact(key, shape, fact.removesuffix("."))
     return Reason(RESOURCES, facts[key][1])
@@ -131,6 +132,25 @@ def _apart(shape: Shape, table: NodeTable) -> str:
 
 def _listed(numbers: Mapping[str, int]) -> str:
     return ", ".join(f"{part}: {number}" for part, number in numbers.items())
+
+
+def _out_of_use(shape: Shape, demand: Demand, table: NodeTable) -> str:
+    """Which devices that it asks for are kept from it, on nodes that could hold it; empty if there are none."""
+    kinds = [kind for kind in without_sum(shape.resources) if is_device_kind(kind)]
+    rows = table.set.rows_out_of_use(kinds) if kinds else np.empty(0, dtype=np.int64)
+    able = rows[demand.able[rows]].tolist()
+    if not able:
+        return ""
+    named = "; ".join(f"{(node := table.nodes[row]).name}: {_states(node, kinds)}" for row in able[:MOST_NAMED])
+    more = f"; and more on {counted_nodes(len(able) - MOST_NAMED)}" if len(able) > MOST_NAMED else ""
+    return f" Out of use: {named}{more}."
+
+
+def _states(node: Node, kinds: Sequence[str]) -> str:
+    """``gpu 0 drained, gpu 2 failed``: the devices of these kinds that new jobs do not get."""
+    out = [one for one in sorted(node.devices, key=_index) if one.state is not DeviceState.OK and is_of(one, kinds)]
+    named = ", ".join(f"{one.type} {one.index} {one.state}" for one in out[:MOST_NAMED])
+    return named + (f" and {len(out) - MOST_NAMED} more" if len(out) > MOST_NAMED else "")
 
 
 def _later(shape: Shape, table: NodeTable) -> str:

@@ -6,7 +6,9 @@ import logging
 from collections.abc import Callable
 
 from rankd.bus.endpoint import NodeHandler, Reply
+from rankd.core.admission.offered import Offered
 from rankd.core.errors import Refused
+from rankd.core.model.device_record import StoredDevice
 from rankd.core.model.device_report import check_uses
 from rankd.core.model.node_holder import NODE_TAKEN
 from rankd.core.model.setting import DeviceSettings
@@ -14,7 +16,7 @@ from rankd.services.intake.foreign_report import ForeignReports
 from rankd.services.runtime.clock import Clock
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.group_commit import GroupCommit
-from rankd.store.record.device_note import note_devices
+from rankd.store.record.device_note import listed_devices, note_devices
 from rankd.store.record.device_use import add_uses
 from rankd.store.record.idle_job import end_idle, idle_times
 from rankd.store.record.node import of_instance
@@ -33,11 +35,17 @@ class DeviceReports:
     """Takes the reports of agents. A node can change what is known of its own devices only."""
 
     def __init__(
-        self, settings: Callable[[], DeviceSettings], group: GroupCommit, foreign: ForeignReports, clock: Clock
+        self,
+        settings: Callable[[], DeviceSettings],
+        group: GroupCommit,
+        foreign: ForeignReports,
+        offered: Offered,
+        clock: Clock,
     ) -> None:
         self._settings = settings
         self._group = group
         self._foreign = foreign
+        self._offered = offered
         self._clock = clock
         self._taken_at: dict[str, float] = {}
 
@@ -54,12 +62,13 @@ class DeviceReports:
             raise Refused("too_many_requests", message, "node", status=429)
         self._taken_at[node] = now
 
-        broken: list[str] = []
+        broken, present = list[str](), list[StoredDevice]()
 
         def work(connection: Connection) -> list[int] | None:
             if not of_instance(connection, [node], report.instance):
                 return None
             note_devices(connection, node, report.notes, now)
+            present[:] = listed_devices(connection, node) if report.notes else ()
             broken[:] = [f"{note.id}: {note.fault}" for note in report.notes if note.fault]
             return self._add(connection, node, report, now)
 
@@ -67,6 +76,8 @@ class DeviceReports:
         if foreign is None:
             text = f"another agent represents node '{node}' now; its devices are reported by that one"
             raise Refused(NODE_TAKEN, text, "instance", status=409)
+        if present:
+            self._offered.note(node, present)
         if broken:
             log.warning("devices of node %s have failed: %s; see `rankd diag`", node, ", ".join(broken))
         if foreign:

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import msgspec
 
 from rankd.bus.endpoint import Reply, UserHandler, Verb
+from rankd.core.admission.offered import Offered
 from rankd.core.admission.submitter import Submitter
 from rankd.core.change.node_action import Decide, drain, resume
 from rankd.core.errors import Refused
+from rankd.core.model.device_record import StoredDevice
 from rankd.services.runtime.clock import Clock
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.group_commit import MAX_GROUP, GroupCommit
+from rankd.store.record.device_note import listed_devices
 from rankd.store.record.device_order import DeviceWish, drain_device, fail_device, resume_device
 from rankd.store.record.node_action import NodeWish, act
 from rankd.wire.codec import decode_strict
 from rankd.wire.device import DeviceSelection
 from rankd.wire.message import NodeFailed, NodeReply, NodeSelection
+
+Order = Callable[[Connection, DeviceWish], None]
 
 log = logging.getLogger("rankd.intake")
 
@@ -27,8 +32,8 @@ _ORDERS = {"device_drain": drain_device, "device_resume": resume_device, "device
 _STATUS = {"unknown_node": 404, "not_draining": 409}
 
 
-def node_verbs(group: GroupCommit, clock: Clock) -> list[Verb]:
-    """The endpoints; each answers once the change is durable."""
+def node_verbs(group: GroupCommit, offered: Offered, clock: Clock) -> list[Verb]:
+    """The endpoints; each answers once the change is durable. ``offered`` learns what becomes of devices."""
 
     def handler(decide: Decide) -> UserHandler:
         async def handle(asker: Submitter, payload: bytes) -> Reply:
@@ -41,14 +46,20 @@ def node_verbs(group: GroupCommit, clock: Clock) -> list[Verb]:
 
     decisions = {"node.drain": drain, "node.resume": resume, "node.undrain": resume}
     verbs = [Verb(name, handler(decide)) for name, decide in decisions.items()]
-    return verbs + [Verb(f"node.{name}", _device_handler(order, group, clock)) for name, order in _ORDERS.items()]
+    return verbs + [
+        Verb(f"node.{name}", _device_handler(order, group, offered, clock)) for name, order in _ORDERS.items()
+    ]
 
 
-def _device_handler(order: Callable[[Connection, DeviceWish], None], group: GroupCommit, clock: Clock) -> UserHandler:
+def _device_handler(order: Order, group: GroupCommit, offered: Offered, clock: Clock) -> UserHandler:
+    def ordered(connection: Connection, wish: DeviceWish) -> Sequence[StoredDevice]:
+        order(connection, wish)
+        return listed_devices(connection, wish.node)
+
     async def handle(asker: Submitter, payload: bytes) -> Reply:
         asked = decode_strict(payload, DeviceSelection)
         wish = DeviceWish(node=asked.node, device=asked.device, actor=asker.user, at=clock(), reason=asked.reason)
-        await group.do(lambda connection: order(connection, wish), client=asker.user)
+        offered.note(wish.node, await group.do(partial(ordered, wish=wish), client=asker.user))
         if order is fail_device:
             reason = f": {wish.reason}" if wish.reason else ""
             log.warning(

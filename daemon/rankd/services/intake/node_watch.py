@@ -26,6 +26,7 @@ from rankd.store.engine.connection import Connection
 from rankd.store.engine.database import Database
 from rankd.store.engine.group_commit import GroupCommit
 from rankd.store.record.delivery import waiting_nodes
+from rankd.store.record.device_note import listed_devices
 from rankd.store.record.node import (
     holder_of,
     is_noted,
@@ -86,7 +87,8 @@ class NodeWatch:
     def start(self, nodes: Iterable[Node]) -> None:
         """Learn what these nodes offer, which have registered before."""
         for node in nodes:
-            self.offered.learn(node.name, node.partition, with_failed(node.capacity, node.devices), node.labels)
+            whole = with_failed(node.capacity, node.devices)
+            self.offered.learn(node.name, node.partition, whole, node.labels, node.devices)
             self.on_types(node.capacity)
 
     def use(self, settings: Settings) -> None:
@@ -123,7 +125,8 @@ class NodeWatch:
         if self._again is not None:
             self._again.add(node)
         own = with_failed(capacity, bounded.devices)
-        self.offered.learn(node, registration.partition, own, registration.labels)
+        present = await self._database.read(lambda c: listed_devices(c, node)) if bounded.devices else ()
+        self.offered.learn(node, registration.partition, own, registration.labels, present)
         self.on_types(capacity)
         return answer
 

@@ -178,9 +178,8 @@ class Intake:
         self.nodes.on_types = self.learn_types
         self.trial = Trial(database, self.runnable, self.limits, lambda: self.nodes.offered, clock)
         self.deliveries = Deliveries(lambda: self.configuration.settings.node, database, bus, self.group, clock)
-        self.devices = DeviceReports(
-            lambda: self.configuration.settings.devices, self.group, self.deliveries.foreign, clock
-        )
+        of_devices, foreign = (lambda: self.configuration.settings.devices), self.deliveries.foreign
+        self.devices = DeviceReports(of_devices, self.group, foreign, self.nodes.offered, clock)
         self._looks = LookVerbs(database, self.rests, lambda: self.bus.client.max_payload, self.estimates)
         self.sessions = SessionVerbs(self._looks.single, bus, lambda: self.configuration.settings, clock)
         self.inputs = InputFollower(configuration, database, self._use_inputs)
@@ -260,7 +259,7 @@ class Intake:
             self.keeper.verb(),
             *classes,
             *letters,
-            *node_verbs(self.group, self._clock),
+            *node_verbs(self.group, self.nodes.offered, self._clock),
             *StreamVerbs(self.database, self.bus, self.relay, self.streams, ROLE, self._clock).verbs(),
         ]
 

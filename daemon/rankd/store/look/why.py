@@ -41,7 +41,7 @@ OTHER_WITHIN = 500
 _COLUMNS = """
     id, "user", state, held_by, queue, partition, reason, reason_fact, expected_start_at, reserved_nodes, nodelist,
     ended_at, exit_status, message, array_job, array_task, resources, constraints, exclusive"""
-_KEPT = (DeviceState.TAKEN, DeviceState.DRAINED)
+_KEPT = (DeviceState.TAKEN, DeviceState.DRAINED, DeviceState.FAILED)
 _UNMET = "a dependency can't be met any more"
 
 
@@ -181,7 +181,7 @@ def _with_devices(
 
 def _in_words(device: Row) -> str:
     name = f"{device['type']} {device['index']}"
-    if device["state"] == DeviceState.DRAINED or not device["taken_by"]:
+    if device["state"] != DeviceState.TAKEN or not device["taken_by"]:
         return f"{name} is {device['state']}" + (f": {device['reason']}" if device["reason"] else "")
     note = DeviceNote(id=device["id"], state=DeviceState.TAKEN, by=device["taken_by"] or "")
     return in_words(note, name)

@@ -31,16 +31,17 @@ class DeviceWish(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def drain_device(connection: Connection, wish: DeviceWish) -> None:
-    """Give the device to no new job. A job that holds it keeps it. A second order replaces the reason.
+    """Give the device to no new job. A job that holds it keeps it. A second order with a reason replaces the first one.
 
     Raises:
         Refused: ``unknown_device``, ``ambiguous_device``.
     """
     id_, found = _named(connection, wish)
     before = orders_of(connection, wish.node).get(id_, _NONE)
-    order = DeviceOrder(drained_by=wish.actor, drained_at=wish.at, reason=wish.reason, resumed=before.resumed)
+    reason = wish.reason or before.reason
+    order = DeviceOrder(drained_by=wish.actor, drained_at=wish.at, reason=reason, resumed=before.resumed)
     _order(connection, wish, id_, order)
-    _record(connection, wish, f"{_name(id_, found)} is drained: {wish.reason or NO_REASON}")
+    _record(connection, wish, f"{_name(id_, found)} is drained: {reason or NO_REASON}")
 
 
 def fail_device(connection: Connection, wish: DeviceWish) -> None:

@@ -52,8 +52,9 @@ def _read_status(connection: Connection, names: Sequence[str]) -> dict[str, Node
 
 
 def _write(connection: Connection, change: NodeChange, wish: NodeWish) -> None:
-    drained = (wish.actor, wish.at, wish.reason) if change.after.is_drained else (None, None, None)
-    values = dict(zip(("drained_by", "drained_at", "drain_reason"), drained, strict=True))
+    values: dict[str, object] = {"drained_by": None, "drained_at": None, "drain_reason": None}
+    if change.after.is_drained:  # a second drain without a reason keeps the first one
+        values = {"drained_by": wish.actor, "drained_at": wish.at, "drain_reason": wish.reason or _OF.drain_reason}
     connection.execute(update(nodes).where(_OF.name == change.node).values(state=change.after.state, **values))
     record_node_event(connection, change.node, change.event, wish.at, wish.actor, wish.reason)
 

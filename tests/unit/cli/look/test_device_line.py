@@ -28,8 +28,8 @@ def test_a_node_shows_how_many_gpus_are_in_use_and_which():
     nodes = [node, {"name": "n2", "capacity": {"vcore": 8}, "allocated": {}}]
     others = [FREE, FREE | {"index": 2, "state": "failed"}, FREE | {"index": 9, "state": "gone", "job": 5}]
     note_held(nodes, [FREE | {"index": 3, "job": 17}, *others, FREE | {"index": 1, "job": 4}])
-    assert [gpus_in_use({"nodes": [one]}) for one in nodes] == ["2/4 (1,3)", ""]
-    assert gpus_in_use({"nodes": nodes}) == "2/4"
+    assert [gpus_in_use({"nodes": [one]}) for one in nodes] == ["2/4 (1,3; 1 failed)", ""]
+    assert gpus_in_use({"nodes": nodes}) == "2/4 (1 failed)"
 
 
 def test_nothing_is_free_on_a_node_that_takes_no_jobs():

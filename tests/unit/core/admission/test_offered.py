@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from rankd.core.admission import offered as offered_module
 from rankd.core.admission.offered import MOST_KINDS, Offered
+from rankd.core.model.device import Device, DeviceState
 from rankd.core.placement.request import Shape
 
 
@@ -131,6 +132,28 @@ def test_whole_nodes_may_be_more_than_a_limit_ever_allows(nodes, limit, said):
     doubt = found.doubt(asked, [("alice", limit)])
     assert (said is None and doubt is None) or said in doubt
     assert found.doubt(replace(asked, exclusive=False), [("alice", limit)]) is None
+
+
+A100S = [Device(model="a100", id=f"g{number}", index=number) for number in range(2)]
+
+
+def out_of_use(*states):
+    return [replace(device, state=state) for device, state in zip(A100S, states, strict=False)]
+
+
+def test_devices_that_are_out_of_use_are_named_and_no_longer_counted(offered):
+    asked = shape("gpu", gpu=2)
+    assert offered.doubt(asked) is None
+    offered.note("g1", out_of_use(DeviceState.DRAINED, DeviceState.FAILED))
+    told = "no nodes in partition 'gpu' can give that at present (g1: gpu 0 drained, gpu 1 failed); the job waits"
+    assert told in offered.doubt(asked)
+    assert offered.doubt(shape("gpu", vcore=1000)) is None
+    offered.learn("g2", "gpu", {"vcore": 8000, "gpu": 2, "gpu:a100": 2}, devices=A100S)
+    assert offered.doubt(asked) is None
+    assert "1 node in partition 'gpu' can give that" in offered.doubt(shape("gpu", nodes=2, gpu=2))
+    offered.note("g1", out_of_use(DeviceState.OK, DeviceState.TAKEN))  # a process of somebody ends
+    assert offered.doubt(shape("gpu", nodes=2, gpu=2)) is None
+    offered.note("unknown", A100S)
 
 
 def test_more_devices_than_a_node_has_may_be_asked_of_several(offered):

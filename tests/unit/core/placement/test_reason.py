@@ -76,3 +76,14 @@ def test_a_reservation_names_its_job_its_node_and_its_instant():
     assert "job 17" in fact
     assert "n1" in fact
     assert "2023-11-14" in fact
+
+
+def test_devices_that_are_kept_from_jobs_are_not_told_as_busy():
+    states = (DeviceState.DRAINED, DeviceState.TAKEN)
+    out = tuple(msgspec.structs.replace(gpu, state=state) for gpu, state in zip(GPUS, states, strict=True))
+    nodes = table(gpu_node("n1", out), gpu_node("n2"))
+    asked = shape(resources={"vcore": 1000, "gpu": 2, "gpu:a100": 2})
+    fact = lacking(asked, 0, nodes.demand(asked), [9000] * 6, nodes, "easy").fact
+    assert fact.endswith("none has room now. Out of use: n1: gpu 0 drained, gpu 1 taken")
+    without = shape(vcore=2000)
+    assert "Out of use" not in lacking(without, 0, nodes.demand(without), [0] * 6, nodes, "easy").fact
