@@ -15,6 +15,7 @@ from rankd.core.model.job import Event, State
 from rankd.store.look.accounting import accounting, accounting_ids, accounting_of, count_accounted
 from rankd.store.look.job_detail import job_detail, job_events
 from rankd.store.look.job_list import MANY, count_listed, jobs, listed_ids
+from rankd.store.look.job_runs import job_runs
 from rankd.store.look.page import accounting_page, job_page
 from rankd.store.look.task_row import as_task, cancellation, mark_arrays, sets_of, who_cancelled, without_records
 from rankd.store.look.why import why
@@ -115,6 +116,15 @@ async def test_accounting_of_a_named_task_says_what_became_of_it(store):
         (array, 0, None),
     ]
     assert len(await store.look(accounting_of, [array], AccountingFilter(ids=[array, f"{array}_2"]))) == 2
+
+
+async def test_the_runs_of_an_array_name_a_task_that_has_started(store):
+    waits = await submit_array(store, "3-5")
+    assert [(await store.look(job_runs, name)).first_task for name in (waits, f"{waits}_4")] == [3, None]
+    array = await with_a_cancelled_rest(store)
+    found = await store.look(job_runs, array)
+    assert (found.state, found.first_task) == ("failed", 0), "also once it has ended"
+    assert (await store.look(job_runs, f"{array}_2")).state == "cancelled"
 
 
 async def test_accounting_of_a_named_task_that_is_pending_shows_no_run(store):

@@ -396,12 +396,12 @@ async def test_a_reader_sees_what_came_after_it_asks_for_the_newest_state(store)
 
 async def test_the_runs_of_a_job_are_those_of_its_allocations_in_the_order_of_its_nodes(world):
     found = await world.look(job_runs, RUNNING)
-    assert (found.job, found.owner, found.state, found.appends, found.is_array) == (
+    assert (found.job, found.owner, found.state, found.appends, found.first_task) == (
         RUNNING,
         "bob",
         "running",
         False,
-        False,
+        None,
     )
     assert [(run.node, run.started_at is not None, run.stdout) for run in found.runs] == [
         ("n1", True, "/tmp/out"), ("n2", True, "/tmp/out"),

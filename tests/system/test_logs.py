@@ -74,6 +74,19 @@ def test_the_bytes_of_an_ended_job_and_parts_of_them(site, tmp_path):
     assert gone.returncode == 1
 
 
+def test_a_followed_job_that_never_started_says_so_once_and_gives_its_status(site):
+    job = str(submit(site, "/no/such/program"))
+    followed = logs(site, job, "-f")
+    assert (followed.returncode, followed.stdout) == (127, b"")
+    assert followed.stderr.endswith(
+        f"ended as failed without a start, so it wrote nothing; ask `rankd show {job}`\n".encode()
+    )
+    assert followed.stderr.count(b"without a start") == 1
+    array = site.rankd("submit", "--parsable", "--wait", "-a", "3-4", "--", "true").strip()
+    refused = logs(site, array)
+    assert (refused.returncode, f"name one, such as {array}_3".encode() in refused.stderr) == (1, True)
+
+
 def test_nobody_else_reads_it_and_an_administrator_does(site):
     job = str(submit(site, "echo", "secret", options=("--wait", "--as", "alice")))
     alice, bob = site.credentials("user", "alice"), site.credentials("user", "bob")

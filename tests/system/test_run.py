@@ -209,8 +209,10 @@ def test_a_step_in_a_job_has_its_tasks_and_its_own_status(site):
 
 def test_a_step_has_a_directory_of_its_own_and_refuses_what_it_cannot_do(site, tmp_path):
     steps = f"export RANKD_DIR={site.directory}; srun -D {tmp_path} --mem 1G pwd; srun -o file true; echo $?"
+    steps += "; srun no-such-command; echo $?; srun /etc/passwd; echo $?"
     done = ran(site, "run", "--slurm-env", "--", "sh", "-c", steps)
-    assert done.stdout.decode().splitlines() == [str(tmp_path), "2"]
+    assert done.stdout.decode().splitlines() == [str(tmp_path), "2", "127", "126"], "as a shell"
+    assert b"command 'no-such-command' not found" in done.stderr
     assert b"--mem has no effect inside a job" in done.stderr
     assert b"--output can't be given for a step inside a job" in done.stderr
 

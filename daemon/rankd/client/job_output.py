@@ -49,6 +49,8 @@ class JobOutput:
     async def begun(self, seen: int) -> LogStream | None:
         """The stream of a run after ``seen``, open. None: the job has ended, and there was no further run.
 
+        A job that is followed may also end without any run, for example if it is cancelled.
+
         Raises:
             RankdError: it can't be read.
         """
@@ -66,9 +68,7 @@ class JobOutput:
                         raise
                     self._say(refusal.message)
                     record = await self.record()
-                    if record.state in FINAL_STATES:
-                        raise
-            if record is not None and record.state in FINAL_STATES and seen:
+            if record is not None and record.state in FINAL_STATES:
                 return None
             await asyncio.sleep(LOOK_S)
 

@@ -29,6 +29,8 @@ END, STATE = "Rankd-End", "Rankd-State"
 """Headers of the last bytes of a stream: ``true``, and the job's state."""
 KIND, CONTROL = "Rankd-Kind", "control"
 """A header of the agent's messages that are JSON."""
+COMMAND_NOT_FOUND, NOT_EXECUTABLE = "command_not_found", "not_executable"
+"""Errors of a session whose step could not be started."""
 
 MESSAGE_BYTES = 256 * 2**10
 """The most bytes of a stream in one message."""

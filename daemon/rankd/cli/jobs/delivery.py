@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from rankd.cli.common.channel import opened_until
 from rankd.cli.common.output import telling
 from rankd.cli.common.screen import print_line
+from rankd.cli.common.session import asker
 from rankd.cli.jobs.delivered import Delivered
 from rankd.client.channel import repeated
 from rankd.core.errors import Refused, Unavailable
@@ -46,7 +47,8 @@ def deliver(jobs: list[Job], arguments: argparse.Namespace) -> int:
         with telling(accepted(outcome)):
             report(outcome, arguments)
             if not (arguments.json or arguments.parsable or arguments.file):
-                say_output(jobs[0], list(outcome.ids.values()), is_array=outcome.tasks is not None)
+                user = asker(arguments).user
+                say_output(jobs[0], list(outcome.ids.values()), user, is_array=outcome.tasks is not None)
         if arguments.forecast and outcome.ids:
             from rankd.cli.jobs.forecast import print_forecasts
 
@@ -208,31 +210,45 @@ def _single(outcome: Delivered) -> dict[str, int]:
     return {"id": outcome.ids[0], **tasks}
 
 
-def say_output(job: Job, ids: list[int], *, is_array: bool = False) -> None:
+def say_output(job: Job, ids: list[int], user: str, *, is_array: bool = False) -> None:
     """Print on standard error where the output of a script goes. Standard output has the number alone."""
     if not ids or "script" not in job:
         return
-    out, err = (_file(job, job[name], ids, is_array=is_array) for name in ("stdout", "stderr"))
+    known = _known_letters(job, ids, user, is_array=is_array)
+    out, err = (_file(job, job[name], known) for name in ("stdout", "stderr"))
     errors = "" if err == out else f", errors go to {err}"
-    print_line(f"rankd: output goes to {out}{errors}", error=True)
+    later = [f"%{letter}: {what}" for letter, what in _LATER.items() if re.search(f"%[0-9]*{letter}", out + err)]
+    notes = f" ({', '.join(later)})" if later else ""
+    print_line(f"rankd: output goes to {out}{errors}{notes}", error=True)
     if len(ids) > 1 and not re.search("%[0-9]*[jA]", job["stdout"]):
         print_line(f"rankd: {len(ids)} jobs write to the same file; put %j into its name", error=True)
 
 
-def _file(job: Job, pattern: str, ids: list[int], *, is_array: bool) -> str:
-    """The path of an output file, as far as it is known at submission. Each task of an array has its own ``%j``."""
-    path = pattern if pattern.startswith("/") else f"{job['cwd'].rstrip('/')}/{pattern}"
-    if len(ids) != 1:
-        return path
-    known = {"A": str(ids[0]), "x": str(job.get("name") or job["command"][0]), "%": "%"}
+_LATER = {"a": "the task's index", "n": "the first node"}
+"""What letters in the name of a file stand for that are known later than at submission."""
+
+
+def _known_letters(job: Job, ids: list[int], user: str, *, is_array: bool) -> dict[str, str]:
+    """What is known at submission of the letters in the names of files. Each task of an array has its own ``%j``."""
+    known = {"x": str(job.get("name") or job["command"][0]), "u": user, "%": "%"}
     if not is_array:
-        known["j"] = str(ids[0])
+        known["a"] = "0"
+    if len(ids) == 1:
+        known["A"] = str(ids[0])
+        if not is_array:
+            known["j"] = str(ids[0])
+    return known
+
+
+def _file(job: Job, pattern: str, known: dict[str, str]) -> str:
+    """The path of an output file, as far as it is known."""
+    path = pattern if pattern.startswith("/") else f"{job['cwd'].rstrip('/')}/{pattern}"
 
     def replaced(found: re.Match[str]) -> str:
         value = known.get(found[2])
         if value is None:
             return found[0]
-        return value.zfill(min(int(found[1] or 0), 10)) if found[2] in "jA" else value.replace("/", "_")
+        return value.zfill(min(int(found[1] or 0), 10)) if found[2] in "jAa" else value.replace("/", "_")
 
     return re.sub("%([0-9]{0,3})(.)", replaced, path)
 

@@ -125,10 +125,12 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _failed(error: RankdError) -> int:
+    """Print the error; returns the exit status. That of a step that could not be started is the one of a shell."""
     from rankd.core.printable import printable
+    from rankd.wire.session import COMMAND_NOT_FOUND, NOT_EXECUTABLE
 
     print(f"rankd: {printable(str(error))}", file=sys.stderr)
-    return FAILED
+    return {COMMAND_NOT_FOUND: 127, NOT_EXECUTABLE: 126}.get(error.code, FAILED)
 
 
 def _tell(text: str) -> None:

@@ -10,7 +10,7 @@ user sees all of them at once.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 from rankd.client.batch.option import NOT_BELOW, add_job_options
@@ -33,6 +33,10 @@ TOGETHER = (
     ("urgency", "nice"),
 )
 """Options that say the same thing in different ways: one of them replaces the others of lower sources."""
+
+
+ALONE = (("mem", "mem_per_cpu", "mem_per_gpu"), ("cores", "cpus_per_gpu"))
+"""Options of which a source may give one, as with sbatch."""
 
 
 class Layer(NamedTuple):
@@ -94,6 +98,7 @@ def of_environment(environment: Mapping[str, str], parser: argparse.ArgumentPars
             continue
         words = _words(option, environment[name], actions)
         layers.append(Layer(_parsed(parser, words, lambda text, name=name: _usage(f"{name}: {text}")), name))
+    _check_variables(layers)
     return layers
 
 
@@ -116,7 +121,19 @@ def of_sbatch_variables(environment: Mapping[str, str], parser: argparse.Argumen
         if remark:
             say(remark)
         layers.append(Layer(_parsed(parser, words, lambda text, name=name: _usage(f"{name}: {text}")), name))
+    _check_variables(layers)
     return layers
+
+
+def _check_variables(layers: Sequence[Layer]) -> None:
+    """Check that no two variables of one kind exclude each other.
+
+    Raises:
+        Refused: ``usage``: two do.
+    """
+    given = {name: layer.where for layer in layers for name in layer.values}
+    for names in excluded(given):
+        raise _usage(f"{' and '.join(given[name] for name in names)} exclude each other; unset one of them")
 
 
 def _usage(message: str) -> Refused:
@@ -170,6 +187,7 @@ class _Reader:
 
     def of_kind(self, kind: str, directives: Sequence[Directive]) -> Iterator[Layer]:
         """The layers of one kind of directives."""
+        lines: dict[str, int] = {}
         for directive in directives:
             if directive.kind != kind:
                 continue
@@ -181,9 +199,19 @@ class _Reader:
                 continue
             for option in NOT_BELOW:
                 if option in values:
-                    message = f"--{option.replace('_', '-')} is for the command line only; leave it out"
+                    message = f"--{dashed(option)} is for the command line only; leave it out"
                     self.problems.append(_Problem(directive.line, message))
+            self._check_alone(values, directive.line, lines)
             yield Layer(values, f"{self._name} line {directive.line}")
+
+    def _check_alone(self, values: Mapping[str, Any], line: int, lines: dict[str, int]) -> None:
+        """Check that no earlier line of this kind has an option that excludes one of this line. ``lines`` has them."""
+        for names in excluded([*values, *lines]):
+            for name in (name for name in names if name in values):
+                for other in (other for other in names if other in lines and other not in values):
+                    message = f"--{dashed(name)} and --{dashed(other)} of line {lines[other]} exclude each other"
+                    self.problems.append(_Problem(line, f"{message}; leave one of them out"))
+        lines |= dict.fromkeys(values, line)
 
     def _translated(self, directive: Directive) -> list[str]:
         """The words of ``rankd submit`` for a line of sbatch's options."""
@@ -250,9 +278,28 @@ def _is_gpu(item: str) -> bool:
     return item.strip().removeprefix("gres/").split(":")[0] == "gpu"
 
 
+def excluded(given: Collection[str]) -> list[list[str]]:
+    """The groups of options of one source that exclude each other, of which more than one is given.
+
+    >>> excluded(["time", "mem_per_cpu", "mem"])
+    [['mem', 'mem_per_cpu']]
+    """
+    found = ([name for name in group if name in given] for group in ALONE)
+    return [names for names in found if len(names) > 1]
+
+
 def others(name: str) -> list[str]:
     """The options that say the same as this one in another way."""
     return [other for group in TOGETHER if name in group for other in group if other != name]
+
+
+def dashed(name: str) -> str:
+    """An option as it is typed.
+
+    >>> dashed("cores"), dashed("mem_per_cpu")
+    ('cpus-per-task', 'mem-per-cpu')
+    """
+    return "cpus-per-task" if name == "cores" else name.replace("_", "-")
 
 
 def _is_open(value: object) -> bool:

@@ -35,6 +35,7 @@ _NODES = r"(?P<least>[0-9]+)(-(?P<most>[0-9]+))?"  # patterns are compiled at th
 _MEMORY = r"(?P<amount>[0-9]+)\s*(?P<unit>[KMGTkmgt]?)(i?[Bb]?)"
 _CORES = r"[0-9]+(\.[0-9]+)?|[0-9]+m"
 
+_ALONE = ("mem", "mem_per_cpu", "mem_per_gpu", "cores", "cpus_per_gpu")
 _AS_GIVEN = (
     "name",
     "account",
@@ -119,11 +120,14 @@ def _conditions(arguments: argparse.Namespace) -> Job:
 
 
 def use_scripts_defaults(arguments: argparse.Namespace, *, is_slurms: bool) -> None:
-    """What sbatch does with a script: its environment travels, and both outputs go to one file."""
-    if arguments.stdout is None:
+    """What sbatch does with a script: its environment travels, and both outputs go to one file.
+
+    An empty name of a file means the default, as with sbatch.
+    """
+    if not arguments.stdout:
         numbers = "%j" if arguments.array is None else "%A_%a"
         arguments.stdout = f"{'slurm' if is_slurms else 'job'}-{numbers}.out"
-    if arguments.stderr is None:
+    if not arguments.stderr:
         arguments.stderr = arguments.stdout
     if arguments.export is None:
         arguments.export = EXPORTED_ALL
@@ -161,25 +165,42 @@ def _node_count(arguments: argparse.Namespace) -> Job:
 
 def _size(arguments: argparse.Namespace) -> Job:
     """Nodes, and the amounts of each."""
+    _check_alone(arguments)
     size = _node_count(arguments)
     most = size.get("nodes", 1)
     resources: Job = {}
+    generic = generic_amounts(arguments, most, _tasks_on_node(arguments, most))
     cores = _cores(arguments, most)
+    if arguments.cpus_per_gpu is not None:
+        cores = arguments.cpus_per_gpu * _gpus(generic, "cpus_per_gpu")
     if cores is not None:
         resources["vcore"] = cores
     if arguments.mem is not None:
         resources["memory"] = parse_memory(arguments.mem)
-    elif arguments.mem_per_cpu is not None:
+    if arguments.mem_per_cpu is not None:
         resources["memory"] = _memory_of_cores(arguments.mem_per_cpu, 1 if cores is None else cores)
-    generic = generic_amounts(arguments, most, _tasks_on_node(arguments, most))
     if arguments.mem_per_gpu is not None:
         resources["memory"] = _memory_of_cores(arguments.mem_per_gpu, _gpus(generic, "mem_per_gpu"))
-    if arguments.cpus_per_gpu is not None:
-        resources["vcore"] = arguments.cpus_per_gpu * _gpus(generic, "cpus_per_gpu")
     resources |= generic
     if resources:  # naming one amount must not lose the core that every job gets by default
         size["resources"] = {"vcore": 1} | resources
     return size
+
+
+def _check_alone(arguments: argparse.Namespace) -> None:
+    """Check that options that exclude each other are not given together.
+
+    Raises:
+        Refused: ``usage``: some are.
+    """
+    given = [name for name in _ALONE if getattr(arguments, name) is not None]
+    if len(given) < 2:  # the usual case imports nothing
+        return
+    from rankd.client.batch.layer import dashed, excluded
+
+    for names in excluded(given):
+        options = " and ".join(f"--{dashed(name)}" for name in names)
+        raise Refused("usage", f"{options} exclude each other; give one of them", names[-1])
 
 
 def _nodes_of_tasks(arguments: argparse.Namespace) -> int:

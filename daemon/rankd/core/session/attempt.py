@@ -9,6 +9,7 @@ import msgspec
 
 from rankd.core.errors import Refused, Unavailable
 from rankd.core.model.delivery import is_away
+from rankd.core.model.job import FINAL_STATES
 from rankd.core.near_name import cut
 
 AWAY = frozenset({"down", "lost"})
@@ -28,6 +29,7 @@ class NodeRun(msgspec.Struct, frozen=True, kw_only=True):
 class JobRuns(msgspec.Struct, frozen=True, kw_only=True):
     """A job and its allocations. ``runs``: by allocation, and in the order of its nodes.
 
+    ``first_task``: of an array, a task to name, if possible one that has started; None: it is not an array.
     ``appends``: the job adds to its files. ``reason``: why it waits, if it does.
     """
 
@@ -35,7 +37,7 @@ class JobRuns(msgspec.Struct, frozen=True, kw_only=True):
     job: int
     owner: str
     state: str
-    is_array: bool
+    first_task: int | None
     appends: bool
     runs: Sequence[NodeRun]
     reason: str | None = None
@@ -97,18 +99,24 @@ def choose(job: JobRuns, wanted: Wanted) -> Chosen:
 
 def _attempts(job: JobRuns) -> list[list[NodeRun]]:
     """The runs that started, by attempt; at least one."""
-    if job.is_array:
-        message = f"job {job.name} is an array, whose tasks have an output each; name one, such as {job.job}_0"
+    if job.first_task is not None:
+        task = f"{job.job}_{job.first_task}"
+        message = f"job {job.name} is an array, whose tasks have an output each; name one, such as {task}"
         raise Refused("is_array", message, "id")
     found: dict[int, list[NodeRun]] = {}
     for run in job.runs:
         if run.started_at is not None:
             found.setdefault(run.allocation, []).append(run)
     if not found:
-        why = f", waiting for {job.reason}" if job.reason else ""
-        message = f"job {job.name} is {job.state}{why}, and has written nothing: it has not started"
-        raise Refused("not_started", message, "id", status=409)
+        raise Refused("not_started", _not_started(job), "id", status=409)
     return list(found.values())
+
+
+def _not_started(job: JobRuns) -> str:
+    if job.state in FINAL_STATES:
+        return f"job {job.name} ended as {job.state} without a start, so it wrote nothing; ask `rankd show {job.name}`"
+    why = f", waiting for {job.reason}" if job.reason else ""
+    return f"job {job.name} is {job.state}{why}, and has written nothing: it has not started"
 
 
 def _path(run: NodeRun, stream: str) -> str | None:

@@ -28,10 +28,12 @@ from rankd.services.keeper.relay_process import connected
 from rankd.wire.answer import ErrorBody
 from rankd.wire.codec import UNREADABLE, encode
 from rankd.wire.session import (
+    COMMAND_NOT_FOUND,
     CONTROL,
     END,
     INPUT_MESSAGE_BYTES,
     KIND,
+    NOT_EXECUTABLE,
     OFFSET,
     SIZE,
     STATE,
@@ -59,6 +61,8 @@ MOST_ABSENT_S = 5.0
 SIGNAL_S = 0.05
 """Between two signals of a client: each costs the keeper a look at all processes of the job."""
 ENDED = "ended"
+_NOT_STARTED: Mapping[int | None, str] = {127: COMMAND_NOT_FOUND, 126: NOT_EXECUTABLE}
+"""The codes of errors by the status that a shell gives to a command that it can't start."""
 STREAMS = {kinds.OUTPUT: "stdout", kinds.ERRORS: "stderr"}
 READ = {"stdout": kinds.OUTPUT_READ, "stderr": kinds.ERRORS_READ}
 
@@ -122,7 +126,8 @@ class AttachSession:
     def on_step(self, step: StepHappened) -> None:
         """The keeper says what happened to the step that this session has started."""
         if step.kind == "ended" and step.message is not None:
-            self._fail(Refused("step_failed", step.message, status=409 if step.exit_status is None else 400))
+            code = _NOT_STARTED.get(step.exit_status, "step_failed")
+            self._fail(Refused(code, step.message, status=409 if step.exit_status is None else 400))
 
     def _fail(self, error: RankdError) -> None:
         self._failure = self._failure or error

@@ -14,7 +14,9 @@ from rankd.store.engine.word import value_at
 from rankd.store.look.job_name import record_of
 
 _MODE = value_at("coalesce(t.request, j.request)", "$.open_mode")
-_JOB = f"""SELECT j.id, j."user", j.state, j."array", {_MODE} AS mode
+_JOB = f"""SELECT j.id, j."user", j.state, {_MODE} AS mode,
+        (SELECT coalesce((SELECT min(s.array_task) FROM jobs s WHERE s.array_job = a.job_id), a.first)
+            FROM arrays a WHERE a.job_id = j.id) AS first_task
     FROM jobs j LEFT JOIN array_requests t ON t.id = j.request_id WHERE j.id = ?"""
 _REASON = "SELECT reason FROM job WHERE id = ?"
 _RUNS = """SELECT n.allocation_id AS allocation, n.node, n.started_at, n.ended_at, n.stdout, n.stderr, l.nodes AS chosen
@@ -43,8 +45,8 @@ def job_runs(connection: Reader, name: int | str) -> JobRuns:
         name=name,
         job=found.job,
         owner=job["user"],
-        state=job["state"],
-        is_array=job["array"] is not None and found.task is None,
+        state="cancelled" if found.is_cancelled else "pending" if found.task is not None else job["state"],
+        first_task=job["first_task"] if found.task is None else None,
         appends=job["mode"] in ("append", '"append"'),
         runs=[run for _, run in sorted(zip(order, runs, strict=True), key=lambda pair: pair[0])],
         reason=reasons[0]["reason"] if reasons else None,

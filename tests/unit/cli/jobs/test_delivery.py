@@ -63,6 +63,9 @@ def test_submissions_print_sbatchs_line(ids, flags, text, capsys):
         ({"stdout": "o%j", "stderr": "/l/e%j"}, [17], "output goes to /w/o17, errors go to /l/e17"),
         ({"stdout": "/l/%j", "stderr": "/l/%j"}, [17, 18], "output goes to /l/%j"),
         ({"stdout": "o%4j", "stderr": "o%4j"}, [17], "output goes to /w/o0017"),
+        ({"stdout": "%u%a%%.%2a", "stderr": "%u%a%%.%2a"}, [17], "output goes to /w/alice0%.00"),
+        ({"stdout": "%n-%j", "stderr": "e"}, [17], "output goes to /w/%n-17, errors go to /w/e (%n: the first node)"),
+        ({"stdout": "%u.%j", "stderr": "%u.%j"}, [17, 18], "output goes to /w/alice.%j"),
         (
             {"stdout": "o", "stderr": "o"},
             [17, 18],
@@ -72,17 +75,19 @@ def test_submissions_print_sbatchs_line(ids, flags, text, capsys):
 )
 def test_a_script_says_where_its_output_goes(job, ids, said, capsys):
     job = {"command": ["sh"], "cwd": "/w", **job}
-    say_output({**job, "script": "#!/bin/sh"}, ids)
+    say_output({**job, "script": "#!/bin/sh"}, ids, "alice")
     assert capsys.readouterr() == ("", f"rankd: {said}\n")
-    say_output(job, ids)
-    say_output({**job, "script": "#!/bin/sh"}, [])
+    say_output(job, ids, "alice")
+    say_output({**job, "script": "#!/bin/sh"}, [], "alice")
     assert capsys.readouterr().err == ""
 
 
 def test_the_output_of_an_array_has_no_id_that_only_a_task_has(capsys):
     job = {"command": ["sh"], "cwd": "/w", "stdout": "%A_%a-%j.%n", "stderr": "%A_%a-%j.%n", "script": "#!/bin/sh"}
-    say_output(job, [17], is_array=True)
-    assert capsys.readouterr().err == "rankd: output goes to /w/17_%a-%j.%n\n"
+    say_output(job, [17], "alice", is_array=True)
+    assert (
+        capsys.readouterr().err == "rankd: output goes to /w/17_%a-%j.%n (%a: the task's index, %n: the first node)\n"
+    )
 
 
 def test_submissions_as_json(capsys):

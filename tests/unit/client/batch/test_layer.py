@@ -28,6 +28,51 @@ def test_what_is_said_in_another_way_is_replaced():
     assert submitted("--urgency", "20", "train.sh", text="#!/bin/sh\n#SBATCH --nice\n")["urgency"] == 20
 
 
+@pytest.mark.parametrize(
+    ("line", "script", "variables", "message"),
+    [
+        ("--mem=1G --mem-per-cpu=1G", "", {}, "--mem and --mem-per-cpu exclude each other; give one of them"),
+        ("--mem-per-gpu=1G --mem-per-cpu=1G -G1", "", {}, "--mem-per-cpu and --mem-per-gpu exclude each other"),
+        ("-c 2 --cpus-per-gpu=2 -G1", "", {}, "--cpus-per-task and --cpus-per-gpu exclude each other"),
+        (
+            "",
+            "#SBATCH --mem=1G\n#SBATCH --mem-per-cpu=2G",
+            {},
+            "line 3: --mem-per-cpu and --mem of line 2 exclude each",
+        ),
+        ("", "#RANKD --mem=1G --mem-per-cpu=2G", {}, "train.sh line 2: --mem and --mem-per-cpu exclude each other"),
+        (
+            "",
+            "",
+            {"SBATCH_MEM_PER_CPU": "1", "SBATCH_MEM_PER_NODE": "1"},
+            "SBATCH_MEM_PER_NODE and SBATCH_MEM_PER_CPU ex",
+        ),
+        (
+            "",
+            "",
+            {"RANKD_SUBMIT_MEM": "1", "RANKD_SUBMIT_MEM_PER_GPU": "1"},
+            "RANKD_SUBMIT_MEM and RANKD_SUBMIT_MEM_PER",
+        ),
+    ],
+)
+def test_memory_that_one_source_gives_in_two_ways_is_refused(monkeypatch, line, script, variables, message):
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(Refused) as refused:
+        submitted(*line.split(), "train.sh", text=f"#!/bin/sh\n{script}\n")
+    assert message in refused.value.message
+
+
+def test_memory_of_the_first_source_counts_alone(monkeypatch):
+    text = "#!/bin/sh\n#SBATCH --mem=1G\n#RANKD --mem-per-cpu 2G -c 2\n"
+    assert submitted("train.sh", text=text)["resources"]["memory"] == 4 * 2**30
+    monkeypatch.setenv("SBATCH_MEM_PER_NODE", "3G")
+    assert submitted("train.sh", text=text)["resources"]["memory"] == "3Gi"
+    monkeypatch.setenv("RANKD_SUBMIT_MEM_PER_CPU", "4G")
+    assert submitted("train.sh", text=text)["resources"]["memory"] == 8 * 2**30
+    assert submitted("--mem", "5G", "train.sh", text=text)["resources"]["memory"] == "5Gi"
+
+
 def test_gpus_of_the_command_line_replace_those_of_the_script_in_any_form():
     text = "#!/bin/sh\n#SBATCH --gres=gpu:1,licence:2\n"
     assert submitted("--gpus", "2", "train.sh", text=text)["resources"] == {"vcore": 1, "licence": 2, "gpu": 2}
@@ -165,7 +210,7 @@ def test_what_has_no_equivalent_can_be_left_out(capsys):
 
 def test_all_wrong_lines_are_named_at_once():
     text = (
-        "#!/bin/sh\n#SBATCH --tiem=5\n#RANKD --no-such\n#SBATCH --mem=lots --gres=gpu:x:\n#SBATCH --mem-per-gpu=1G\n"
+        "#!/bin/sh\n#SBATCH --tiem=5\n#RANKD --no-such\n#SBATCH --gres=gpu:x:\n#SBATCH --mem-per-gpu=1G\n"
         "#SBATCH --reservation=r\n#SBATCH -b whenever\n"
     )
     with pytest.raises(ExceptionGroup) as caught:

@@ -58,6 +58,7 @@ def test_words_go_where_they_belong():
         ("-x n3 -C gpu", {"constraints": "gpu,rankd/node notin (n3)"}),
         ("--mem 4G", {"resources": {"vcore": 1, "memory": "4Gi"}}),
         ("-c 2 --mem-per-cpu 512", {"resources": {"vcore": 2, "memory": 2**30}}),
+        ("-G 2 --cpus-per-gpu 4 --mem-per-cpu 512", {"resources": {"vcore": 8, "memory": 2**32, "gpu": 2}}),
         ("--gres gpu:2,licence", {"resources": {"vcore": 1, "gpu": 2, "licence": 1}}),
         ("-N 2 -G 8", {"nodes": 2, "resources": {"vcore": 1, "gpu": 4}}),
         ("--gpus a100:2", {"resources": {"vcore": 1, "gpu:a100": 2}}),

@@ -143,6 +143,8 @@ def test_a_wrapped_line_is_a_script_of_sbatch(here, monkeypatch, capsys):
     job = submitted("-a", "0-3", "--wrap", "echo $SLURM_JOB_ID | srun cat")
     assert (job["command"], job["script"]) == (["wrap"], "#!/bin/sh\necho $SLURM_JOB_ID | srun cat\n")
     assert (job["cwd"], job["stdout"], job["stderr"]) == (str(here), "slurm-%A_%a.out", "slurm-%A_%a.out")
+    unnamed = submitted("-o", "", "-e", "", "--wrap", "true")
+    assert (unnamed["stdout"], unnamed["stderr"]) == ("slurm-%j.out", "slurm-%j.out"), "as with sbatch"
     assert (job["slurm_env"], job["env"]["COLOUR"]) == (True, "red")
     assert job["env"]["SLURM_SUBMIT_DIR"] == str(here)
     assert capsys.readouterr().err.startswith("rankd: the line calls srun, which is `rankd run` there")

@@ -13,7 +13,7 @@ def run(allocation, node="n1", started_at=1.0, name="job-7"):
 
 
 def job(*runs, **fields):
-    about = {"name": 7, "job": 7, "owner": "alice", "state": "running", "is_array": False, "appends": False}
+    about = {"name": 7, "job": 7, "owner": "alice", "state": "running", "first_task": None, "appends": False}
     return JobRuns(runs=list(runs), **(about | fields))
 
 
@@ -40,7 +40,11 @@ def test_what_does_not_exist_is_refused_by_what_it_is():
     assert code(lambda: choose(some, Wanted("stdout", attempt=3))) == "unknown_attempt"
     assert code(lambda: choose(some, Wanted("stdout", node="n9"))) == "unknown_node"
     assert code(lambda: choose(job(run(1, name=None)), Wanted("stdout"))) == "no_log"
-    assert code(lambda: choose(job(is_array=True), Wanted("stdout"))) == "is_array"
+    with pytest.raises(
+        RankdError, match="is an array, whose tasks have an output each; name one, such as 7_3"
+    ) as refused:
+        choose(job(first_task=3), Wanted("stdout"))
+    assert refused.value.code == "is_array"
 
 
 def test_a_file_that_a_later_attempt_wrote_again_is_gone():
@@ -52,6 +56,8 @@ def test_a_file_that_a_later_attempt_wrote_again_is_gone():
 def test_why_a_job_has_not_started_is_said():
     with pytest.raises(RankdError, match="pending, waiting for resources"):
         choose(job(state="pending", reason="resources"), Wanted("stdout"))
+    with pytest.raises(RankdError, match="job 7 ended as cancelled without a start, so it wrote nothing"):
+        choose(job(state="cancelled"), Wanted("stdout"))
 
 
 @pytest.mark.parametrize(
