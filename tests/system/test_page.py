@@ -25,7 +25,8 @@ def site(shared_machine: Machine, tmp_path_factory) -> Machine:
         if file.is_file():
             text = file.read_text() + ('\n[web]\nproxies = ["127.0.0.1"]\n' if file.name == "rankd.toml" else "")
             (config / file.name).write_text(text)
-    shared_machine.start("--no-local-agent", "--simulate", "1", "--config", str(config), has_page=True)
+    given = ("--no-local-agent", "--simulate", "1", "--config", str(config), "--metrics", "0")
+    shared_machine.said = shared_machine.start(*given, has_page=True)
     shared_machine.rankd("submit", "--as", "alice", "--hold", "--name", HOSTILE, "--", "true")
     shared_machine.rankd("submit", "--as", "bob", "--hold", "--name", "of-bob", "--", "true")
     return shared_machine
@@ -121,3 +122,27 @@ def test_no_other_gateway_and_nobody_else_can_be_asked_for_with_the_pages_creden
     ):  # fmt: skip
         assert asyncio.run(refused(subject)) in ("NoRespondersError", "TimeoutError"), subject
     assert asyncio.run(refused("rankd.v1.gateway.web.root.job.hold")) != "unknown_gateway"  # the owner
+
+
+def test_up_exports_the_site_and_each_of_its_services(site):
+    """One scrape has the records and what every service says of itself."""
+    metrics = Visitor(re.search(r"metrics: (http://127\.0\.0\.1:[0-9]+)/metrics", site.said)[1])
+    found = series(metrics.ask("/metrics").text)
+    assert found['rankd_jobs{queue="root.default",reason="held",state="pending"}'] == 2
+    assert found['rankd_user_pending_jobs{user="alice"}'] == 1
+    assert found['rankd_nodes{state="up"}'] == 1
+    assert found['rankd_submitted_jobs_total{code="ok"}'] == 2
+    assert found['rankd_requests_total{code="ok",verb="job.submit"}'] == 2
+    for service in ("up", "intake", "prioritizer", "scheduler", "forecaster", "gateway"):
+        assert found[f'rankd_service_healthy{{service="{service}"}}'] == 1, service
+        assert found[f'process_resident_memory_bytes{{service="{service}"}}'] > 0, service
+    assert found["rankd_cycles_total"] >= 1
+    assert found['rankd_pass_duration_seconds_count{kind="full",phase="rank"}'] >= 1
+    assert found['rankd_role_held{role="intake"}'] == 1
+    assert found['rankd_stream_leader{stream="RANKD_EVENTS"}'] == 1
+    assert not [name for name in found if HOSTILE[:8] in name or "of-bob" in name], "names of jobs are no labels"
+
+
+def series(text: str) -> dict[str, float]:
+    lines = [line.rpartition(" ") for line in text.splitlines() if line and not line.startswith("#")]
+    return {name: float(value) for name, _, value in lines}

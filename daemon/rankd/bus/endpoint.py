@@ -55,6 +55,8 @@ IdempotentHandler = Callable[[Submitter, bytes, str | None], Awaitable[Reply]]
 NodeHandler = Callable[[str, bytes], Awaitable[Reply]]
 Rate = Callable[[], float | None]
 """Returns the requests per second of a user at present; None without a limit."""
+Answered = Counter[tuple[str, str]]
+"""The number of answers by verb and by code, which is ``ok`` or an error's."""
 Enter = Callable[[str, str], Awaitable[Submitter]]
 """The asker of a request on this subject for this verb, with the present rights.
 
@@ -79,8 +81,9 @@ class IdempotentVerb(NamedTuple):
 
 
 class _Asked(NamedTuple):
-    """A request, and how it is answered."""
+    """A request for ``verb``, and how it is answered."""
 
+    verb: str
     request: Request
     answer: Callable[[], Awaitable[Reply]]
 
@@ -120,7 +123,15 @@ class Endpoints:
     ``rate``: of each user, over a longer time. Administrators and nodes have no limit.
     """
 
-    def __init__(self, bus: Bus, group: asyncio.TaskGroup, version: str, rate: Rate, enter: Enter) -> None:
+    def __init__(
+        self,
+        bus: Bus,
+        group: asyncio.TaskGroup,
+        version: str,
+        rate: Rate,
+        enter: Enter,
+        answered: Answered | None = None,
+    ) -> None:
         self._bus = bus
         self._enter = enter
         self._group = group
@@ -134,6 +145,7 @@ class Endpoints:
         self._n_refusals = Counter[str]()
         self._idle = asyncio.Event()
         self._unanswered = set[Request]()
+        self._answered = Counter[tuple[str, str]]() if answered is None else answered
 
     async def serve(
         self, verbs: Sequence[Verb | IdempotentVerb], node_verbs: Mapping[str, tuple[str, NodeHandler]]
@@ -155,7 +167,7 @@ class Endpoints:
                     )
                 )
         for name, (subject, handler) in node_verbs.items():
-            config = EndpointConfig(name=name, subject=subject, handler=self._of_node(handler))
+            config = EndpointConfig(name=name, subject=subject, handler=self._of_node(name, handler))
             await service.add_endpoint(config)
         for subscription in self._subscriptions(service):
             self._bus.watch(subscription)
@@ -203,17 +215,17 @@ class Endpoints:
             return await verb.handler(asker, request.data, (request.headers or {}).get(MESSAGE_ID))
 
         async def handle(request: Request) -> None:
-            await self._dispatch(request, lambda: answer(request))
+            await self._dispatch(verb.name, request, lambda: answer(request))
 
         return handle
 
-    def _of_node(self, handler: NodeHandler) -> Callable[[Request], Awaitable[None]]:
+    def _of_node(self, name: str, handler: NodeHandler) -> Callable[[Request], Awaitable[None]]:
         async def handle(request: Request) -> None:
-            await self._dispatch(request, lambda: handler(node_of(request.subject), request.data))
+            await self._dispatch(name, request, lambda: handler(node_of(request.subject), request.data))
 
         return handle
 
-    async def _dispatch(self, request: Request, answer: Callable[[], Awaitable[Reply]]) -> None:
+    async def _dispatch(self, verb: str, request: Request, answer: Callable[[], Awaitable[Reply]]) -> None:
         """Answer in a separate task, in turn. Drops a request whose reply subject is not an inbox of the asker.
 
         Otherwise an asker could make this service publish on a subject that is forbidden to the asker.
@@ -222,8 +234,9 @@ class Endpoints:
         if not self._bus.replies.may_answer(request.subject, reply):
             return
         asker = sender_in(request.subject)
-        refusal = self._turns.add(asker, _Asked(request, answer), len(request.data))
+        refusal = self._turns.add(asker, _Asked(verb, request, answer), len(request.data))
         if refusal is not None:
+            self._answered[verb, refusal.code] += 1
             await self._refuse_later(_Refusal(self._loop.time() + REFUSAL_AFTER_S, asker, request, refusal))
             return
         self._unanswered.add(request)
@@ -290,16 +303,29 @@ class Endpoints:
 
     async def _answer(self, asked: _Asked) -> None:
         request = asked.request
+        reply: Reply | RankdError
         try:
-            await _respond(request, await asked.answer())
+            reply = await asked.answer()
         except RankdError as error:
-            await _respond(request, error)
+            reply = error
         except (ValueError, RecursionError) as error:
-            await _respond(request, Refused("bad_request", f"the request can't be read: {error}"))
+            reply = Refused("bad_request", f"the request can't be read: {error}")
         except Exception:  # a request that shows a bug must not end the service for all other users
             log.exception("a request on %s failed", request.subject)
-            await _respond(request, RankdError("internal_error", "rankd failed on this request; its log says how"))
+            reply = RankdError("internal_error", "rankd failed on this request; its log says how")
+        self._answered[asked.verb, reply.code if isinstance(reply, RankdError) else "ok"] += 1
+        await self._answer_with(request, reply)
         self._unanswered.discard(request)
+
+    @staticmethod
+    async def _answer_with(request: Request, reply: Reply | RankdError) -> None:
+        try:
+            await _respond(request, reply)
+        except (ValueError, RecursionError) as error:
+            await _respond(request, Refused("bad_request", f"the request can't be read: {error}"))
+        except Exception:  # an answer that can't be encoded
+            log.exception("a request on %s failed", request.subject)
+            await _respond(request, RankdError("internal_error", "rankd failed on this request; its log says how"))
 
     def _finish(self, turn: Turn[_Asked]) -> None:
         self._turns.finish(turn.asker, turn.n_bytes)

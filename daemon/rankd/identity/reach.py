@@ -24,6 +24,7 @@ from rankd.wire.subject import (
     EVENT_RANKING,
     EVENT_SCHEDULER,
     HEAD,
+    MEASURED,
     NOTIFIER,
     OPENED,
     PREFIX,
@@ -35,6 +36,7 @@ from rankd.wire.subject import (
     diag_subject,
     encode_name,
     enqueue_subject,
+    figures_subject,
     health_subject,
     inbox_prefix,
     job_event,
@@ -150,12 +152,13 @@ def notifier_publishes() -> list[str]:
 
 def notifier_hears() -> list[str]:
     """What the notifier may subscribe to: its own inboxes, questions about its health, and new configurations."""
-    return [f"{inbox_prefix(NOTIFIER)}.>", health_subject(NOTIFIER), diag_subject(NOTIFIER), EVENT_CONFIGURATION, WAKE]
+    asked = [make(NOTIFIER) for make in (health_subject, diag_subject, figures_subject)]
+    return [f"{inbox_prefix(NOTIFIER)}.>", *asked, EVENT_CONFIGURATION, WAKE]
 
 
 def web_publishes() -> list[str]:
-    """What the page may publish in the services' account: nothing that anybody listens to."""
-    return [f"{inbox_prefix(WEB)}.nothing"]
+    """What the page may publish in the services' account: questions for their figures, which change nothing."""
+    return [f"{inbox_prefix(WEB)}.nothing", *map(figures_subject, MEASURED)]
 
 
 def web_hears() -> list[str]:

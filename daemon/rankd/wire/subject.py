@@ -267,6 +267,15 @@ def diag_subject(service: str) -> str:
     return f"{PREFIX}.internal.diag.{service}"
 
 
+def figures_subject(service: str) -> str:
+    """The subject on which a service answers with what it exports to Prometheus. It is not asked to change anything."""
+    return f"{PREFIX}.internal.figures.{service}"
+
+
+MEASURED = ("intake", "prioritizer", "scheduler", "forecaster", NOTIFIER, "gateway")
+"""The services that answer on :func:`figures_subject`. Agents can't: they are in accounts of their own."""
+
+
 def inbox_prefix(user: str) -> str:
     """The prefix of the inboxes for answers to a user, if the broker authenticates users.
 

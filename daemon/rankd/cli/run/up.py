@@ -25,7 +25,7 @@ from rankd.cli.run.up_rights import (
     rights_in_words,
     run_as_of,
 )
-from rankd.cli.services.service_option import pairs, port
+from rankd.cli.services.service_option import add_metrics, exporting, pairs, port
 from rankd.client.asker import login_name
 from rankd.core.errors import Refused
 from rankd.core.model.server_url import is_postgres
@@ -69,6 +69,7 @@ def add_parser(subparsers: Subparsers) -> None:
         " or postgresql://USER@HOST/NAME, a server that runs already (default: $RANKD_DB, if it names a server)",
     )
     add_page(parser)
+    add_metrics(parser)
     _add_broker(parser)
     _add_node(parser)
     add_rights(parser)
@@ -172,7 +173,7 @@ def run(arguments: argparse.Namespace) -> int:
     told, tell = partial(Told, hurry=hurry, hangup=hangup), _Terminal(arguments)
     with nursery or nullcontext():
         status = serve(
-            lambda stop: up.run(options, told(stop=stop), tell, nursery),
+            exporting(arguments, "up", lambda stop, figures: up.run(options, told(stop=stop), tell, nursery, figures)),
             "up",
             log_level=arguments.log_level,
             hangup=hangup,

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from rankd.cli.common.node_resources import add_devices, node_resources
 from rankd.cli.common.option import tls_files
-from rankd.cli.services.process import serve
-from rankd.cli.services.service_option import add_service, need, pairs, seconds
+from rankd.cli.services.service_option import add_service, need, pairs, seconds, serve_as
 
 if TYPE_CHECKING:
     from rankd.cli.common.option import Subparsers
@@ -153,13 +152,8 @@ def run_agent(arguments: argparse.Namespace) -> int:
         machine=_machine(arguments),
     )
     hurry = asyncio.Event()
-    return serve(
-        lambda stop: run(options, stop, hurry),
-        "agent",
-        parent_pid=arguments.parent_pid,
-        log_level=arguments.log_level,
-        again=hurry,
-    )
+    main = lambda stop, exported: run(options, stop, hurry, exported=exported)  # noqa: E731 - a closure over options
+    return serve_as(arguments, "agent", main, again=hurry)
 
 
 def _machine(arguments: argparse.Namespace) -> Machine | None:

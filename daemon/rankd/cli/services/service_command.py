@@ -102,7 +102,8 @@ def run_intake(arguments: argparse.Namespace) -> int:
         local=_local_rights(arguments),
     )
     hangup = asyncio.Event()
-    return serve_as(arguments, "intake", lambda stop: run(options, stop, hangup), hangup)
+    main = lambda stop, exported: run(options, stop, hangup, exported=exported)  # noqa: E731 - a closure over options
+    return serve_as(arguments, "intake", main, hangup=hangup)
 
 
 def _local_rights(arguments: argparse.Namespace) -> LocalRights | None:
@@ -127,7 +128,7 @@ def run_prioritizer(arguments: argparse.Namespace) -> int:
         weights=dict(arguments.weight),
         stream_bytes=arguments.stream_bytes,
     )
-    return serve_as(arguments, "prioritizer", lambda stop: run(options, stop))
+    return serve_as(arguments, "prioritizer", lambda stop, exported: run(options, stop, exported=exported))
 
 
 def run_scheduler(arguments: argparse.Namespace) -> int:
@@ -143,7 +144,7 @@ def run_scheduler(arguments: argparse.Namespace) -> int:
         config=config_directory(arguments),
         stream_bytes=arguments.stream_bytes,
     )
-    return serve_as(arguments, "scheduler", lambda stop: run(options, stop))
+    return serve_as(arguments, "scheduler", lambda stop, exported: run(options, stop, exported=exported))
 
 
 def run_forecaster(arguments: argparse.Namespace) -> int:
@@ -158,7 +159,7 @@ def run_forecaster(arguments: argparse.Namespace) -> int:
         db=arguments.db,
         config=config_directory(arguments),
     )
-    return serve_as(arguments, "forecaster", lambda stop: run(options, stop))
+    return serve_as(arguments, "forecaster", lambda stop, exported: run(options, stop, exported=exported))
 
 
 def run_gateway(arguments: argparse.Namespace) -> int:
@@ -175,7 +176,7 @@ def run_gateway(arguments: argparse.Namespace) -> int:
         owner_name=arguments.owner,
         is_shared=arguments.share,
     )
-    return serve_as(arguments, "gateway", lambda stop: run(options, stop))
+    return serve_as(arguments, "gateway", lambda stop, exported: run(options, stop, exported=exported))
 
 
 def run_notifier(arguments: argparse.Namespace) -> int:
@@ -196,4 +197,4 @@ def run_notifier(arguments: argparse.Namespace) -> int:
         config=config_directory(arguments),
         key=arguments.key,
     )
-    return serve_as(arguments, "notifier", lambda stop: run(options, stop))
+    return serve_as(arguments, "notifier", lambda stop, exported: run(options, stop, exported=exported))

@@ -16,9 +16,11 @@ from rankd.core.errors import Refused
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from rankd.cli.common.option import Subparsers
+    from rankd.services.runtime.metric.address import MetricsAddress
+    from rankd.services.runtime.metric.exported import Exported
 
 
 LARGEST_PORT = 65_535
@@ -35,6 +37,7 @@ def add_service(
         "--creds", metavar="FILE", type=Path, default=creds, help="credentials for the broker (default: $RANKD_CREDS)"
     )
     add_tls(parser)
+    add_metrics(parser)
     parser.add_argument(
         "--parent-pid",
         type=int,
@@ -48,6 +51,27 @@ def add_service(
         help="least level that is logged (default: info)",
     )
     return parser
+
+
+def add_metrics(parser: argparse.ArgumentParser) -> None:
+    """The option of a process that exports its figures to Prometheus."""
+    parser.add_argument(
+        "--metrics",
+        metavar="[ADDRESS:]PORT",
+        type=metrics_address,
+        help="serve figures for Prometheus at /metrics of this port, on 127.0.0.1 unless an ADDRESS opens it; port 0: a"
+        " free one, which the log names (default: don't)",
+    )
+
+
+def metrics_address(text: str) -> MetricsAddress:
+    """``9102``, ``0.0.0.0:9102``."""
+    from rankd.services.runtime.metric.address import address_of
+
+    try:
+        return address_of(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def add_store(parser: argparse.ArgumentParser) -> None:
@@ -139,6 +163,45 @@ def config_directory(arguments: argparse.Namespace) -> Path:
     return arguments.config or shipped("config")
 
 
-def serve_as(arguments: argparse.Namespace, name: str, main: Main, hangup: asyncio.Event | None = None) -> int:
-    """Run the service ``name`` until it is stopped; returns the exit status."""
-    return serve(main, name, parent_pid=arguments.parent_pid, log_level=arguments.log_level, hangup=hangup)
+def serve_as(
+    arguments: argparse.Namespace,
+    name: str,
+    main: Callable[[asyncio.Event, Exported], Awaitable[None]],
+    *,
+    hangup: asyncio.Event | None = None,
+    again: asyncio.Event | None = None,
+) -> int:
+    """Run the service ``name`` until it is stopped; returns the exit status. ``main`` also gets what it exports to."""
+    return serve(
+        exporting(arguments, name, main),
+        name,
+        parent_pid=arguments.parent_pid,
+        log_level=arguments.log_level,
+        hangup=hangup,
+        again=again,
+    )
+
+
+def exporting(
+    arguments: argparse.Namespace, name: str, main: Callable[[asyncio.Event, Exported], Awaitable[None]]
+) -> Main:
+    """``main``, with ``/metrics`` beside it if that was asked for.
+
+    Raises:
+        Refused: ``not_installed``.
+    """
+    from rankd.services.runtime.metric.exported import Exported
+
+    exported, address = Exported(name), arguments.metrics
+    if address is None:
+        return lambda stop: main(stop, exported)
+    from rankd.services.runtime.metric.exposition import check_installed
+    from rankd.services.runtime.metric.listener import serving
+
+    check_installed()
+
+    async def run(stop: asyncio.Event) -> None:
+        async with serving(address, exported):
+            await main(stop, exported)
+
+    return run

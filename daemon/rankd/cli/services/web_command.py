@@ -90,7 +90,7 @@ def run(arguments: argparse.Namespace) -> int:
         hosts=tuple(arguments.host),
         is_read_only=arguments.read_only,
     )
-    return serve_as(arguments, "web", lambda stop: serve(options, stop))
+    return serve_as(arguments, "web", lambda stop, exported: serve(options, stop, exported=exported))
 
 
 def _check_address(arguments: argparse.Namespace) -> None:

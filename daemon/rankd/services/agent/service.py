@@ -25,6 +25,7 @@ from rankd.bus.health import answer_health
 from rankd.bus.tls_files import TlsFiles
 from rankd.core.admission.node_check import check_node_name
 from rankd.core.errors import RankdError, Unavailable
+from rankd.core.metric.figure import Figure, flag
 from rankd.core.model.quantity import Amount
 from rankd.identity.credentials import source_of
 from rankd.services.agent.allocation_request import LOOP as REQUESTS_LOOP
@@ -50,6 +51,7 @@ from rankd.services.keeper.state import AgentState
 from rankd.services.runtime.clock import Clock
 from rankd.services.runtime.hidden_process import hide
 from rankd.services.runtime.life import end_tasks, unless
+from rankd.services.runtime.metric.exported import Exported
 from rankd.services.runtime.unreplaceable import check_unreplaceable
 from rankd.wire.message import LONGEST_CONFINEMENT, NodeRegistered, NodeRegistration
 from rankd.wire.session import AttachWish
@@ -57,6 +59,7 @@ from rankd.wire.subject import encode_name
 
 log = logging.getLogger("rankd.agent")
 
+AGENT = "agent"
 FILES = 65_536
 FLUSH_S = 10.0
 
@@ -103,7 +106,11 @@ class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def run(
-    options: AgentOptions, stop: asyncio.Event, hurry: asyncio.Event | None = None, clock: Clock = time.time
+    options: AgentOptions,
+    stop: asyncio.Event,
+    hurry: asyncio.Event | None = None,
+    clock: Clock = time.time,
+    exported: Exported | None = None,
 ) -> None:
     """Serve until ``stop`` is set. Then leave running jobs to the keeper, or end and report them (``drain_on_stop_s``).
 
@@ -131,7 +138,9 @@ async def run(
         reporter.instance = runner.instance
         await stack.enter_async_context(vouching(options.login_socket, bus, options.name))
         async with asyncio.TaskGroup() as group:
-            await Agent(options, bus, runner, reporter, group).serve(stop, hurry or asyncio.Event(), clock)
+            agent = Agent(options, bus, runner, reporter, group)
+            agent.export(exported or Exported(AGENT))
+            await agent.serve(stop, hurry or asyncio.Event(), clock)
 
 
 @contextmanager
@@ -185,6 +194,22 @@ class Agent:
             lambda: runner.unable,
         )
         self._requests = AllocationRequests(bus, options.name, options.nodes, runner, self._registration.again)
+
+    def export(self, exported: Exported) -> None:
+        """Export its figures. Agents are not asked over the bus, where each is in an account of its own."""
+        exported.bus(self._bus)
+        exported.add(self._figures)
+        if not self._options.simulate:
+            exported.disk("output", str(self._options.output_dir or self._options.state_dir))
+
+    def _figures(self) -> list[Figure]:
+        nodes = self._options.nodes
+        return [
+            Figure("rankd_agent_nodes", len(nodes)),
+            Figure("rankd_agent_running_allocations", sum(len(self._runner.running(node)) for node in nodes)),
+            Figure("rankd_agent_unrecorded_reports", self._reporter.unacknowledged),
+            flag("rankd_agent_registered", self._registration.done.is_set()),
+        ]
 
     async def serve(self, stop: asyncio.Event, hurry: asyncio.Event, clock: Clock) -> None:
         """Run the loops until ``stop``. Then stop requesting allocations, leave or end the jobs, flush the reports.

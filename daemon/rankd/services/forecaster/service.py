@@ -24,6 +24,8 @@ from rankd.identity.credentials import source_of
 from rankd.services.forecaster.forecaster import ROLE, Forecaster
 from rankd.services.runtime.clock import Clock
 from rankd.services.runtime.life import probe, run_until, stay_alive, unless
+from rankd.services.runtime.metric.exported import Exported
+from rankd.services.runtime.metric.of_services import of_forecaster
 from rankd.services.runtime.service_configuration import starting_configuration, with_catalog
 from rankd.services.scheduler.scheduling_source import SchedulingSource
 from rankd.store.engine.url import open_database
@@ -45,13 +47,16 @@ class ForecasterOptions(msgspec.Struct, frozen=True, kw_only=True):
     config: Path
 
 
-async def run(options: ForecasterOptions, stop: asyncio.Event, clock: Clock = time.time) -> None:
+async def run(
+    options: ForecasterOptions, stop: asyncio.Event, clock: Clock = time.time, exported: Exported | None = None
+) -> None:
     """Forecast until ``stop``."""
     os.nice(NICE)
     async with AsyncExitStack() as stack:
         started = await unless(stop, _start(options, stack, clock))
         if started is not None:
             forecaster, bus = started
+            await _export(exported or Exported(ROLE), forecaster, bus)
             log.info("ready")
             await run_until(
                 stop,
@@ -79,3 +84,10 @@ async def _start(options: ForecasterOptions, stack: AsyncExitStack, clock: Clock
     await answer_health(bus, ROLE, healthy)
     await answer_diag(bus, ROLE, healthy, forecaster.diag, forecaster.statistic.reset)
     return forecaster, bus
+
+
+async def _export(exported: Exported, forecaster: Forecaster, bus: Bus) -> None:
+    statistic = forecaster.statistic
+    exported.add(lambda: of_forecaster(forecaster.diag(), statistic.durations.histograms))
+    exported.configuration(forecaster.follower.diag)
+    await exported.answer(bus)

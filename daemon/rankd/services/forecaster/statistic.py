@@ -19,7 +19,7 @@ class ForecasterStatistic:
 
     def reset(self) -> None:
         """Reset all counts."""
-        self._durations = Durations()
+        self.durations = Durations()
         self._started_at = self._clock()
         self._forecasts = 0
         self._last: ForecastRow | None = None
@@ -28,8 +28,8 @@ class ForecasterStatistic:
         """Note a forecast."""
         self._forecasts += 1
         self._last = row
-        self._durations.add("forecast", row.took_s)
-        self._durations.add("processor", row.cpu_s)
+        self.durations.add("forecast", row.took_s)
+        self.durations.add("processor", row.cpu_s)
 
     def shown(self, configuration: ConfigurationDiag) -> ForecasterDiag:
         """All counts, as a message."""
@@ -41,6 +41,6 @@ class ForecasterStatistic:
             last_made_at=None if last is None else last.made_at,
             jobs=0 if last is None else last.jobs,
             beyond=0 if last is None else last.beyond,
-            durations=self._durations.spreads(),
+            durations=self.durations.spreads(),
             configuration=configuration,
         )

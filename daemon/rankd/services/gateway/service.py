@@ -19,6 +19,7 @@ from rankd.bus.connection import Bus
 from rankd.bus.health import answer_health
 from rankd.bus.tls_files import TlsFiles
 from rankd.core.errors import Refused, Unavailable
+from rankd.core.metric.figure import Figure
 from rankd.identity.credentials import Credentials, source_of
 from rankd.identity.register import given
 from rankd.identity.site import Role, Site, read_site
@@ -27,6 +28,7 @@ from rankd.services.gateway.issuer import Issuer
 from rankd.services.runtime.clock import Clock
 from rankd.services.runtime.life import run_until, unless
 from rankd.services.runtime.login_socket import Answered, LoginSocket
+from rankd.services.runtime.metric.exported import Exported
 from rankd.services.runtime.peer import Peer, Policy
 from rankd.services.runtime.vouched_request import VouchedRequests
 from rankd.wire.login import Login, LoginName, LoginRequest
@@ -53,7 +55,9 @@ class GatewayOptions(msgspec.Struct, frozen=True, kw_only=True):
     is_shared: bool = False
 
 
-async def run(options: GatewayOptions, stop: asyncio.Event, clock: Clock = time.time) -> None:
+async def run(
+    options: GatewayOptions, stop: asyncio.Event, clock: Clock = time.time, exported: Exported | None = None
+) -> None:
     """Serve until ``stop``.
 
     Raises:
@@ -67,7 +71,7 @@ async def run(options: GatewayOptions, stop: asyncio.Event, clock: Clock = time.
     async with AsyncExitStack() as stack:
         started = await unless(stop, _start(options, site, stack, clock))
         if started is not None:
-            await started.serve(stop)
+            await started.serve(stop, exported or Exported(ROLE))
 
 
 async def _start(options: GatewayOptions, site: Site, stack: AsyncExitStack, clock: Clock) -> Gateway:
@@ -108,12 +112,14 @@ class Gateway:
         self._requests = VouchedRequests(buses.asking, HEAD, "is rankd running?")
         self._socket = LoginSocket(options.socket, self, log, is_shared=options.is_shared)
 
-    async def serve(self, stop: asyncio.Event) -> None:
+    async def serve(self, stop: asyncio.Event, exported: Exported) -> None:
         """Answer until ``stop``."""
         buses = self._buses
         async with self._socket.serving():
             await Enrolment(buses.service, self._issuer, self._clock).serve()
             await answer_health(buses.service, ROLE, self._probe)
+            exported.add(lambda: [Figure("rankd_login_connections", self._socket.room.connections)])
+            await exported.answer(buses.service)
             log.info("ready: %s", self._options.socket)
             supervising = [bus.supervise() for bus in (buses.service, buses.system, buses.asking)]
             await run_until(stop, *supervising, self._issuer.keep_known(self._clock))

@@ -1,7 +1,6 @@
 """Intake: handles requests of users and nodes, and agents' reports. Everything is durable before it is answered.
 
-It also runs what serves its records: the relay, which publishes events, the checkpoints of the write-ahead log, and the
-deletion of old records.
+It also publishes events, writes checkpoints of the write-ahead log, and deletes old records.
 """
 
 from __future__ import annotations
@@ -45,6 +44,7 @@ from rankd.services.intake.device_reports import DeviceReports
 from rankd.services.intake.diag_verb import diag_verb
 from rankd.services.intake.durable_submission import EnqueuedSubmissions
 from rankd.services.intake.entry import Entry
+from rankd.services.intake.export import IntakeCounts, export
 from rankd.services.intake.host_groups import HostGroupsOfUsers
 from rankd.services.intake.job_limit import JobLimits
 from rankd.services.intake.job_verbs import JobVerbs
@@ -68,6 +68,7 @@ from rankd.services.intake.user_database import UserDatabase
 from rankd.services.runtime.clock import Clock
 from rankd.services.runtime.input_follower import InputFollower
 from rankd.services.runtime.life import Patience, announce, probe, run_until, stay_alive, unless
+from rankd.services.runtime.metric.exported import Exported
 from rankd.services.runtime.standby import take_role
 from rankd.store.engine.database import Database
 from rankd.store.engine.group_commit import GroupCommit
@@ -102,13 +103,15 @@ class IntakeOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def run(
-    options: IntakeOptions, stop: asyncio.Event, hangup: asyncio.Event | None = None, clock: Clock = time.time
-) -> None:
+    options: IntakeOptions, stop: asyncio.Event, hangup: asyncio.Event | None = None, clock: Clock = time.time,
+    exported: Exported | None = None,
+) -> None:  # fmt: skip
     """Serve until ``stop``; read the configuration again at every ``hangup``."""
     sys.setswitchinterval(SWITCH_S)
     async with AsyncExitStack() as stack:
         intake = await unless(stop, _start(options, stack, clock))
         if intake is not None:
+            await export(exported or Exported(ROLE), intake, stack, clock)
             await intake.serve(stop, hangup or asyncio.Event())
 
 
@@ -160,12 +163,11 @@ class Intake:
         self._node_types: frozenset[str] = frozenset()
         self.host_groups = HostGroupsOfUsers(self.users, self._keep_groups, self._forget_admitted)
         self._admission = Admission(self.host_groups.use(configuration, admission_tables(configuration, catalog)))
-        self.database = database
-        self.bus = bus
-        self._clock = clock
+        self.database, self.bus, self._clock = database, bus, clock
+        self._probe = partial(probe, database, bus)
         self.relay = Relay(database, bus, ROLE, clock, lambda: self.configuration.settings.privacy.jobs)
         self.group = GroupCommit(database, ROLE, self._after_commit, self._after_rollback)
-        self.streams = StreamWatch(bus)
+        self.streams, self.counts = StreamWatch(bus), IntakeCounts()
         self.reports = Reports(database.url)
         self.estimates = ShownEstimates(database, bus, ROLE, clock)
         self.rests = Rests(clock)
@@ -196,7 +198,7 @@ class Intake:
         """Answer requests and record reports until ``stop``; reload at every ``hangup``."""
         requests = asyncio.TaskGroup()
         rate = lambda: self.configuration.settings.admission.max_requests_per_s  # noqa: E731 - read at each request
-        endpoints = Endpoints(self.bus, requests, rankd.__version__, rate, self.entry.enter)
+        endpoints = Endpoints(self.bus, requests, rankd.__version__, rate, self.entry.enter, self.counts.answered)
 
         async def drain() -> None:
             self.jobs.stop()
@@ -230,9 +232,6 @@ class Intake:
         finally:
             self.users.close()
             await endpoints.turn_away()
-
-    async def _probe(self) -> str:
-        return await probe(self.database, self.bus)
 
     def _verbs(self) -> list[Verb | IdempotentVerb]:
         classes = class_verbs(self.group, lambda: self.tables.classes, lambda: self.catalog.access, self._use_classes)
@@ -287,8 +286,7 @@ class Intake:
         """Use another configuration from the next request on."""
         self.nodes.use(stated.settings)
         self.bus.stream_replicas = stated.settings.nats.replicas
-        self._nodes, self._node_event = None, -1
-        self.catalog = catalog
+        self._nodes, self._node_event, self.catalog = None, -1, catalog
         await self.inputs.restate(stated)
 
     async def _use_classes(self, classes: ClassTable, access: Mapping[str, AccessList]) -> None:
@@ -345,9 +343,10 @@ class Intake:
         self, submitter: Submitter, payload: bytes, message_id: str | None
     ) -> tuple[Submission, list[int], RankdError | None]:
         """Read, admit and store a message; returns the submission, the ids, and the error if some jobs are missing."""
-        await self.see_nodes()
-        submission = await self._read(payload, submitter, message_id)
-        return await self._accept(submission, submitter, self._with_eyes(submitter))
+        with self.counts.counting() as taken:
+            await self.see_nodes()
+            submission = await self._read(payload, submitter, message_id)
+            return taken(*await self._accept(submission, submitter, self._with_eyes(submitter)))
 
     async def take_again(self, again: Again, owner: str, asker: Submitter) -> Reply:
         """Admit an ended job of this owner again, and store it as a new one."""

@@ -33,6 +33,8 @@ from rankd.services.notifier.statistic import NotifierStatistic
 from rankd.services.runtime.clock import Clock
 from rankd.services.runtime.configuration_follower import ConfigurationFollower, Prepared
 from rankd.services.runtime.life import probe, run_until, stay_alive, unless
+from rankd.services.runtime.metric.exported import Exported
+from rankd.services.runtime.metric.of_services import of_notifier
 from rankd.services.runtime.service_configuration import starting_configuration
 from rankd.services.runtime.standby import take_role
 from rankd.store.engine.database import Database
@@ -56,12 +58,15 @@ class NotifierOptions(msgspec.Struct, frozen=True, kw_only=True):
     pauses: Pauses = Pauses()
 
 
-async def run(options: NotifierOptions, stop: asyncio.Event, clock: Clock = time.time) -> None:
+async def run(
+    options: NotifierOptions, stop: asyncio.Event, clock: Clock = time.time, exported: Exported | None = None
+) -> None:
     """Notify until ``stop``."""
     async with AsyncExitStack() as stack:
         notifier = await unless(stop, _start(options, stack, clock))
         if notifier is not None:
             log.info("ready")
+            await notifier.export(exported or Exported(NOTIFIER))
             await run_until(stop, *notifier.loops(), drain=notifier.sender.drain)
 
 
@@ -106,6 +111,12 @@ class Notifier:
         """Hear of newer configurations than this one."""
         self._follower.start_from(number)
         await self._follower.listen(self._bus)
+
+    async def export(self, exported: Exported) -> None:
+        """Export its figures, and answer who asks for them."""
+        exported.add(lambda: of_notifier(self.diag(), self.statistic.durations.histograms))
+        exported.configuration(self._follower.diag)
+        await exported.answer(self._bus)
 
     def loops(self) -> tuple[Coroutine[Any, Any, None], ...]:
         """Everything that runs until the end."""

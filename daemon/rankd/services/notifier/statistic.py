@@ -19,7 +19,7 @@ class NotifierStatistic:
 
     def reset(self) -> None:
         """Reset all counts."""
-        self._durations = Durations()
+        self.durations = Durations()
         self._started_at = self._clock()
         self._counts: Counter[str] = Counter()
         self._problem: str | None = None
@@ -30,7 +30,7 @@ class NotifierStatistic:
 
     def tried(self, scheme: str, seconds: float, problem: str | None, *, is_over: bool) -> None:
         """Note an attempt: its target's scheme, how long it took, why it failed, and whether there will be no other."""
-        self._durations.add(scheme, seconds)
+        self.durations.add(scheme, seconds)
         self._counts["sent" if problem is None else "failed"] += 1
         if problem is not None:
             self._problem = problem
@@ -46,7 +46,7 @@ class NotifierStatistic:
             failed=self._counts["failed"],
             given_up=self._counts["given_up"],
             in_flight=in_flight,
-            durations=self._durations.spreads(),
+            durations=self.durations.spreads(),
             problem=self._problem,
             configuration=configuration,
         )

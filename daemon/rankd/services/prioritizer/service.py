@@ -41,6 +41,8 @@ from rankd.services.prioritizer.role import ROLE
 from rankd.services.runtime.clock import Clock
 from rankd.services.runtime.configuration_follower import ConfigurationFollower, Prepared
 from rankd.services.runtime.life import Patience, Wake, announce, is_set, probe, run_until, stay_alive, unless
+from rankd.services.runtime.metric.exported import Exported
+from rankd.services.runtime.metric.of_services import of_prioritizer
 from rankd.services.runtime.pause import pause
 from rankd.services.runtime.service_configuration import starting_configuration, with_catalog, with_weights
 from rankd.services.runtime.standby import WarmSource, take_role
@@ -79,13 +81,16 @@ class PrioritizerOptions(msgspec.Struct, frozen=True, kw_only=True):
     weights: dict[str, float] = {}
 
 
-async def run(options: PrioritizerOptions, stop: asyncio.Event, clock: Clock = time.time) -> None:
+async def run(
+    options: PrioritizerOptions, stop: asyncio.Event, clock: Clock = time.time, exported: Exported | None = None
+) -> None:
     """Rank until ``stop``. ``clock`` returns UTC seconds."""
     sys.setswitchinterval(SWITCH_S)
     async with AsyncExitStack() as stack:
         prioritizer = await unless(stop, _start(options, stack, clock))
         if prioritizer is not None:
             log.info("ready")
+            await prioritizer.export(exported or Exported(ROLE))
             alive = stay_alive(prioritizer.database, ROLE, prioritizer.bus.loops)
             await run_until(stop, prioritizer.bus.supervise(), alive, prioritizer.run())
 
@@ -174,6 +179,12 @@ class Prioritizer:
         """What ``rankd diag`` shows about the prioritizer."""
         shown = self.statistic.shown(self.follower.diag())
         return msgspec.structs.replace(shown, plugins=self.factors.diag())
+
+    async def export(self, exported: Exported) -> None:
+        """Export its figures, and answer who asks for them."""
+        exported.add(lambda: of_prioritizer(self.diag(), self.statistic.durations.histograms))
+        exported.configuration(self.follower.diag)
+        await exported.answer(self.bus)
 
     async def run(self) -> None:
         """Run both loops, the adapters, and the follower of configurations."""

@@ -6,6 +6,7 @@ import os
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 
+from rankd.core.metric.figure import Histogram
 from rankd.services.runtime.clock import Clock
 from rankd.services.runtime.staleness import Staleness
 from rankd.store.record.generation import Header
@@ -16,14 +17,16 @@ KEPT = 1_000
 
 
 class Durations:
-    """The latest durations by phase."""
+    """The latest durations by phase, and for ``/metrics`` how many there were since the start, by length."""
 
     def __init__(self) -> None:
         self._of: dict[str, deque[float]] = {}
+        self.histograms: dict[str, Histogram] = {}
 
     def add(self, phase: str, seconds: float) -> None:
         """Add a duration."""
         self._of.setdefault(phase, deque(maxlen=KEPT)).append(seconds)
+        self.histograms.setdefault(phase, Histogram()).add(seconds)
 
     def spreads(self) -> dict[str, Spread]:
         """The spread of the durations of each phase."""
@@ -110,7 +113,7 @@ class PrioritizerStatistic:
 
     def reset(self) -> None:
         """Reset all counts."""
-        self._durations = Durations()
+        self.durations = Durations()
         self._started_at = self._clock()
         self._made: Counter[str] = Counter()
 
@@ -120,9 +123,9 @@ class PrioritizerStatistic:
         self._newest = header
         if header.kind == "full":
             self._pass_at = header.ranked_at
-            self._durations.add("full.visible", max(header.made_at - header.ranked_at, 0.0))
+            self.durations.add("full.visible", max(header.made_at - header.ranked_at, 0.0))
         for phase, seconds in header.durations.items():
-            self._durations.add(f"{header.kind}.{phase}", seconds)
+            self.durations.add(f"{header.kind}.{phase}", seconds)
 
     def shown(self, configuration: ConfigurationDiag) -> PrioritizerDiag:
         """All counts, as a message."""
@@ -132,7 +135,7 @@ class PrioritizerStatistic:
             started_at=self._started_at,
             passes=self._made["full"],
             deltas=self._made["delta"],
-            durations=self._durations.spreads(),
+            durations=self.durations.spreads(),
             generation=0 if newest is None else newest.number,
             jobs=0 if newest is None else newest.jobs,
             last_pass_at=self._pass_at,

@@ -25,6 +25,8 @@ from rankd.bus.tls_files import TlsFiles
 from rankd.identity.credentials import source_of
 from rankd.services.runtime.clock import Clock
 from rankd.services.runtime.life import probe, run_until, stay_alive, unless
+from rankd.services.runtime.metric.exported import Exported
+from rankd.services.runtime.metric.of_services import of_scheduler
 from rankd.services.runtime.service_configuration import starting_configuration, with_catalog
 from rankd.services.runtime.standby import WarmSource, take_role
 from rankd.services.scheduler.outbox import BusOutbox
@@ -47,12 +49,15 @@ class SchedulerOptions(msgspec.Struct, frozen=True, kw_only=True):
     stream_bytes: int = STREAM_BYTES
 
 
-async def run(options: SchedulerOptions, stop: asyncio.Event, clock: Clock = time.time) -> None:
+async def run(
+    options: SchedulerOptions, stop: asyncio.Event, clock: Clock = time.time, exported: Exported | None = None
+) -> None:
     """Schedule until ``stop``."""
     async with AsyncExitStack() as stack:
         started = await unless(stop, _start(options, stack, clock))
         if started is not None:
             scheduler, bus = started
+            await _export(exported or Exported(ROLE), scheduler, bus, clock)
             log.info("ready")
             await run_until(
                 stop,
@@ -88,3 +93,10 @@ async def _start(options: SchedulerOptions, stack: AsyncExitStack, clock: Clock)
     await answer_health(bus, ROLE, healthy)
     await answer_diag(bus, ROLE, healthy, lambda: scheduler.diag(clock()), scheduler.statistic.reset)
     return scheduler, bus
+
+
+async def _export(exported: Exported, scheduler: Scheduler, bus: Bus, clock: Clock) -> None:
+    statistic = scheduler.statistic
+    exported.add(lambda: of_scheduler(scheduler.diag(clock()), statistic.durations.histograms))
+    exported.configuration(scheduler.follower.diag)
+    await exported.answer(bus)

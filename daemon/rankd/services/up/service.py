@@ -32,6 +32,7 @@ from rankd.identity.credentials import SERVICES_CREDENTIALS, source_of
 from rankd.services.keeper.orphan import end_kept
 from rankd.services.runtime.life import end_tasks, unless
 from rankd.services.runtime.log_file import keep_small
+from rankd.services.runtime.metric.exported import Exported
 from rankd.services.up.address import free_port, url_of
 from rankd.services.up.broker import find_server, keep_streams, write_configuration
 from rankd.services.up.broker_storage import BrokerStorage
@@ -46,6 +47,7 @@ from rankd.services.up.command import (
     login_socket,
     service_commands,
 )
+from rankd.services.up.export import export
 from rankd.services.up.interface import Tell, Told, Up
 from rankd.services.up.notification_watch import NotificationWatch
 from rankd.services.up.nursery import Nursery
@@ -74,7 +76,9 @@ UNHEARD = 60
 """A service hangs if it fails to answer this many times in a row."""
 
 
-async def run(options: UpOptions, told: Told, tell: Tell, nursery: Nursery | None = None) -> None:
+async def run(
+    options: UpOptions, told: Told, tell: Tell, nursery: Nursery | None = None, exported: Exported | None = None
+) -> None:
     """Start all services, keep them running until ``told.stop`` is set, then stop them. ``nursery`` forks them.
 
     Raises:
@@ -94,6 +98,7 @@ async def run(options: UpOptions, told: Told, tell: Tell, nursery: Nursery | Non
     try:
         with usable(options.directory, "dir"):
             machine = _Machine(options, settings, umask, tell, nursery)
+            machine.exported = exported
         await machine.run(told)
     finally:
         lock.close()
@@ -104,6 +109,7 @@ class _Machine:
     def __init__(self, options: UpOptions, settings: Settings, umask: int, tell: Tell, nursery: Nursery | None) -> None:
         grace_s, has_notifications = settings.node.grace_s, bool(settings.notifications.allow)
         self._options = options
+        self.exported: Exported | None = None
         self._tell = tell
         self._umask = umask
         self._nursery = nursery
@@ -261,6 +267,8 @@ class _Machine:
                 self._node_bus = await stack.enter_async_context(self._bus(NODE_CREDENTIALS))
             for name in [name for name in self._services if name != FORECASTER]:
                 await self._until_ready(bus, name)
+            if self.exported is not None:
+                export(self.exported, self._records.database, str(self._directory), bus, stack)
             self._ready = True
             self._write_file()
             self._tell.ready(self._described())

@@ -22,8 +22,10 @@ from rankd.core.errors import Refused, Unavailable
 from rankd.identity.credentials import source_of, write_private
 from rankd.services.runtime.clock import Clock
 from rankd.services.runtime.life import run_until, unless
+from rankd.services.runtime.metric.exported import Exported
 from rankd.services.web.application import application
 from rankd.services.web.asking import Asking
+from rankd.services.web.export import export
 from rankd.services.web.listener import Address, Listener, bind
 from rankd.services.web.live import Live
 from rankd.services.web.page import Page, Site
@@ -57,7 +59,9 @@ class WebOptions(msgspec.Struct, frozen=True, kw_only=True):
     is_read_only: bool = False
 
 
-async def run(options: WebOptions, stop: asyncio.Event, clock: Clock = time.time) -> None:
+async def run(
+    options: WebOptions, stop: asyncio.Event, clock: Clock = time.time, exported: Exported | None = None
+) -> None:
     """Serve until ``stop``.
 
     Raises:
@@ -68,6 +72,7 @@ async def run(options: WebOptions, stop: asyncio.Event, clock: Clock = time.time
         started = await unless(stop, _start(options, stack, clock))
         if started is not None:
             page, listener, buses = started
+            export(exported or Exported(WEB), page, buses[0], options.db, stack)
             log.info("ready: %s", page.site.base)
             await run_until(
                 stop, listener.serve(), page.live.run(), _follow_settings(page),

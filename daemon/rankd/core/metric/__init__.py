@@ -1,0 +1,1 @@
+"""What rankd exports to Prometheus: names, units, labels, and the bounds of each. Pure."""

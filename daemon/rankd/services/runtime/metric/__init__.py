@@ -1,0 +1,1 @@
+"""What a process exports to Prometheus, and how it is served."""
