@@ -137,7 +137,7 @@ async def test_when_answers_from_the_last_forecast_and_records_what_it_showed(br
         )
         async with Bus(broker.url, "probe") as bus, running(run, options):
             await ready(bus, ROLE)
-            await true_in_time(lambda: stage.rows("SELECT 1 FROM start_ranges"))
+            await true_in_time(lambda: stage.rows("SELECT 1 FROM forecasts"))  # written once all ranges are
             found = (await stage.do("job.when", {"id": first})).body
             assert found["unknown"] == "beyond the horizon", "it begins in a hundred years"
             assert found["assumes"] == "later arrivals are not assumed"

@@ -9,6 +9,7 @@ import subprocess
 import time
 from contextlib import closing
 
+from integration.stage import true_in_time
 from system.client import connected
 from system.conftest import RANKD, Machine
 from watch import PATIENCE_S
@@ -45,8 +46,14 @@ async def running_job(machine: Machine) -> None:
             await events.next_msg(timeout=PATIENCE_S)
 
 
+def has_forecaster(machine: Machine) -> bool:
+    """Whether the service for which `rankd up` does not wait is there, too: one that comes later is not silent."""
+    return bool(machine.rows("SELECT 1 FROM service WHERE name = 'forecaster'"))
+
+
 async def test_the_services_are_said_to_be_silent_and_times_do_not_count_on(machine):
     await running_job(machine)
+    await true_in_time(lambda: has_forecaster(machine))
     here = {"RANKD_DIR": str(machine.directory)}
     assert look(machine, "queue", **here)[1] == ""
     up = machine.up

@@ -150,8 +150,9 @@ def run_scheduler(arguments: argparse.Namespace) -> int:
 def run_forecaster(arguments: argparse.Namespace) -> int:
     """Forecast until stopped."""
     need(arguments, "nats", "db")
-    from rankd.services.forecaster.service import ForecasterOptions, run
+    from rankd.services.forecaster.service import NICE, ForecasterOptions, run
 
+    os.nice(NICE)
     options = ForecasterOptions(
         nats=arguments.nats,
         creds=arguments.creds,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import time
 from contextlib import AsyncExitStack
 from functools import partial
@@ -34,7 +33,7 @@ from rankd.wire.subject import FORECAST_WANTED
 log = logging.getLogger("rankd.forecaster")
 
 NICE = 10
-"""It is less urgent than the other services of the machine."""
+"""A process that forecasts is less urgent than the other services of the machine."""
 
 
 class ForecasterOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,7 +50,6 @@ async def run(
     options: ForecasterOptions, stop: asyncio.Event, clock: Clock = time.time, exported: Exported | None = None
 ) -> None:
     """Forecast until ``stop``."""
-    os.nice(NICE)
     async with AsyncExitStack() as stack:
         started = await unless(stop, _start(options, stack, clock))
         if started is not None:
