@@ -6,11 +6,13 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from rankd.core.errors import Problem
 from rankd.core.fairshare.node_price import known_types
+from rankd.core.model.device import GPU, model_of
 from rankd.core.model.node import Node
 from rankd.core.model.queue import ChildTemplate, Limit, Partition, Queue, walk_queues
 from rankd.core.near_name import near_name
 
 FILE = "queues.yaml"
+MOST_NAMED = 10
 
 
 def unoffered_maxima(partitions: Iterable[Partition], nodes: Sequence[Node]) -> list[Problem]:
@@ -29,8 +31,13 @@ def unoffered_maxima(partitions: Iterable[Partition], nodes: Sequence[Node]) -> 
 
 
 def _message(kind: str, places: Sequence[str], known: Iterable[str]) -> str:
-    near = near_name(kind, known)
-    instead = f"write {near}" if near else "correct the name"
+    if model_of(kind) is None:
+        near = near_name(kind, known)
+        instead = f"write {near}" if near else "correct the name"
+    else:
+        models = sorted(one for one in known if model_of(one) is not None)
+        named = f" (nodes have {', '.join(models[:MOST_NAMED])})" if models else ""
+        instead = f"correct the model{named}, or write {GPU} to count all models"
     more = f" (also in {len(places) - 1} other places)" if len(places) > 1 else ""
     return f"no node has {kind}, so this amount limits nothing{more}; {instead}, or remove it"
 

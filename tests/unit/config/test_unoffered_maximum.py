@@ -40,3 +40,14 @@ def test_a_maximum_or_limit_of_a_type_that_no_node_has_is_named_once_with_its_pl
 
 def test_without_nodes_nothing_is_known():
     assert unoffered_maxima(read_queues(QUEUES).partitions, []) == []
+
+
+def test_a_model_that_no_node_has_is_not_taken_for_another_one():
+    text = QUEUES.replace('"gpu:a100": 4', '"gpu:a10": 4')
+    told = [problem.message for problem in unoffered_maxima(read_queues(text).partitions, NODES)]
+    assert any(
+        message
+        == "no node has gpu:a10, so this amount limits nothing; correct the model (nodes have gpu:a100, gpu:v100), or"
+        " write gpu to count all models, or remove it"
+        for message in told
+    )

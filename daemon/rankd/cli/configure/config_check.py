@@ -80,6 +80,7 @@ def _check_directory(directory: Path) -> tuple[list[Problem], list[Problem], str
     """Errors and warnings of the files, and what nodes cost. A plugin that can't be used is an error too."""
     from rankd.config.checked import load_checked
     from rankd.config.configuration import group_lists
+    from rankd.config.contradicting_maximum import contradicting_maxima
     from rankd.config.named_group import missing_groups
     from rankd.config.other_writer import other_writers
     from rankd.config.unoffered_maximum import unoffered_maxima
@@ -91,7 +92,8 @@ def _check_directory(directory: Path) -> tuple[list[Problem], list[Problem], str
     nodes = _registered_nodes()
     missing = missing_groups(group_lists(configuration), configuration.group_names, _has_group)
     of_prices, costs = _of_prices(nodes, configuration.settings.priority.fairshare.billing)
-    of_maxima = unoffered_maxima(configuration.partitions, nodes)
+    partitions = configuration.partitions
+    of_maxima = unoffered_maxima(partitions, nodes) + contradicting_maxima(partitions, nodes)
     return [], [*configuration.warnings, *missing, *of_maxima, *of_prices, *other_writers(directory)], costs
 
 

@@ -113,7 +113,7 @@ def admit(
         check_user_limits(request, found.resources, found.queue, found.user, found.groups)
         check_constraints(request.constraints)
     if tables.nodes is not None and is_new:
-        check_fit(_shape(request, found), tables.nodes)
+        check_fit(_shape(request, found), tables.nodes, _bounds(request, found))
     accepted = _accepted(request, found, resolved, submitter, tables.settings)
     return msgspec.structs.replace(accepted, remarks=remarks) if remarks else accepted
 
@@ -174,8 +174,12 @@ def _accepted(
         groups=found.groups,
         made=found.queue.made,
         array=_array(request, settings),
-        bounds=bounds_of(found.queue, found.user, found.groups) if request.exclusive else (),
+        bounds=_bounds(request, found),
     )
+
+
+def _bounds(request: JobRequest, found: _Found) -> tuple[tuple[str, Resources], ...]:
+    return bounds_of(found.queue, found.user, found.groups) if request.exclusive else ()
 
 
 def _array(request: JobRequest, settings: Settings) -> ArrayRequest | None:

@@ -57,7 +57,7 @@ def readmit(
     if not asker.privileged:
         _check_access(accepted, request, given, tables)
     if tables.nodes is not None and not SHAPE_FIELDS.isdisjoint(given):
-        check_fit(shape_of(accepted), tables.nodes)
+        check_fit(shape_of(accepted), tables.nodes, accepted.bounds)
     whole = msgspec.structs.replace(accepted.request, array=admitted.request.array)
     if "time_limit_s" not in given:  # a job without one is not given the usual one because of another field
         whole = msgspec.structs.replace(whole, time_limit_s=admitted.request.time_limit_s)

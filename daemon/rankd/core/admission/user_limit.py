@@ -11,6 +11,9 @@ from rankd.core.model.amount_text import compared
 from rankd.core.model.quantity import Resources
 from rankd.core.model.queue import limits_of
 
+QUEUE = "queue "
+"""The beginning of the name of a queue's maxima, in :func:`bounds_of`."""
+
 
 class Sized(Protocol):
     """What asks for nodes: a request, or a job of a document."""
@@ -42,7 +45,7 @@ def check_user_limits(
 
 def bounds_of(queue: QueueEntry, user: str, groups: Sequence[str]) -> tuple[tuple[str, Resources], ...]:
     """The smallest maxima on the queue's path, and the limits of the user and the groups, each with its name."""
-    found = [(f"queue {queue.path}", queue.maximum)] if queue.maximum else []
+    found = [(f"{QUEUE}{queue.path}", queue.maximum)] if queue.maximum else []
     for path, limits in queue.limits:
         of_path = limits_of(limits, user, groups)
         found += [(f"{what} {name} in {path}", one.maxresources) for what, name, one in of_path if one.maxresources]

@@ -135,7 +135,8 @@ class AdmissionSettings(_Setting, frozen=True, kw_only=True):
     it."""
     refuse_unfit: bool = False
     """A job that none of the present nodes (up or draining) could ever hold is refused with `no_node_fits`.
-    Otherwise it waits with the reason `no node fits`, since nodes may join."""
+    Otherwise it waits with the reason `no node fits`, since nodes may join. An exclusive job whose whole nodes are
+    more than a maximum or limit allows is refused too (Slurm's DenyOnLimit); otherwise it waits, with a warning."""
     allow_zero_cores: bool = False
     """Jobs may ask for 0 cores. Such a job gets 0.1 core, is limited to it and charged for it. Otherwise it is
     refused with `zero_cores`."""

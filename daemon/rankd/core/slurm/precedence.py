@@ -41,6 +41,10 @@ def divide(queues: Sequence[Queue], users: Sequence[UserLimit], groups: Sequence
     named = {kind for of in (users, groups) for one in of for kind in _kinds(one)} & won
     for kind in sorted(named):
         _remark(kind, queues, own)
+    partitions = list(dict.fromkeys(queue.partition for queue in queues))
+    if len(partitions) > 1 and (users or groups):
+        message = f"limits of users and accounts count in each partition by itself: {_listed(partitions)}; in Slurm"
+        own.remark(0, f"{message}, all of them count together. rankd has no limit over several partitions")
     return Divided(tuple(placed), of_users, of_groups)
 
 
@@ -91,7 +95,8 @@ def _remark(kind: str, queues: Iterable[Queue], own: Reading) -> None:
     message = f"limits of users and accounts on {kind} do not count in {_listed(winners)}: there the limit of the"
     message += " partition's QoS counts, as in Slurm"
     if len(others) > 1:
-        message += f"; they count in each of the other queues by itself: {_listed(others)}"
+        message += f"; they count in each of the other queues by itself: {_listed(others)}; to count"
+        message += " them together, put these queues below one queue, and the limit there"
     own.remark(0, message)
 
 

@@ -2,8 +2,10 @@
 
 import pytest
 from builder import admission_tables
+from msgspec.structs import replace
 
 from rankd.core.admission.admit import admit
+from rankd.core.admission.queue_entry import QueueEntry
 from rankd.core.admission.submitter import Submitter
 from rankd.core.errors import Refused
 from rankd.core.model.device import Device, DeviceState
@@ -70,3 +72,22 @@ def test_a_device_that_has_failed_counts_since_it_may_be_offered_again(asked):
     assert admitted(there=there, resources=asked).partition == "default"
     with pytest.raises(Refused, match="0 of the 1 nodes"):
         admitted(there=there, resources={kind: amount + 1 for kind, amount in asked.items()})
+
+
+def whole(most, **fields):
+    """An exclusive job in a queue with this maximum, where jobs that could never start are refused."""
+    leaf = QueueEntry(partition="default", path="root.default", is_leaf=True, maximum=most)
+    tables = admission_tables(nodes=NODES)
+    tables = replace(tables, queues={**tables.queues, ("default", "root.default"): leaf})
+    request = JobRequest(command=["true"], exclusive=True, **fields)
+    return [admit(request, ALICE, replace(tables, nodes=nodes)) for nodes in (None, NODES)]
+
+
+def test_whole_nodes_above_a_limit_are_refused_where_jobs_that_could_never_start_are():
+    assert len(whole({"vcore": 4000})) == 2, "the smallest node is enough"
+    for asked in ({"resources": {"vcore": 5}}, {"nodes": 2}):
+        with pytest.raises(
+            Refused, match=r"is exclusive and would hold vcore (8|12) at least, but the limit of"
+        ) as refused:
+            whole({"vcore": 7000} if "nodes" not in asked else {"vcore": 11_000}, **asked)
+        assert refused.value.code == "queue_quota"
