@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from http.client import HTTPConnection
-from typing import NamedTuple
+from typing import NamedTuple, Self
 from urllib.parse import urlencode, urlsplit
+
+from watch import PATIENCE_S
 
 TOKEN = re.compile(r'name="token" value="([^"]+)"')
 
@@ -23,10 +25,10 @@ class Visitor:
         self.base = base
         self.place = urlsplit(base).netloc
         self.cookie = None
-        self._headers = {name.replace("_", "-"): value for name, value in headers.items()}
+        self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
 
     def ask(self, path: str, form=None, **headers: str) -> Answer:
-        sent = self._headers | {name.replace("_", "-"): value for name, value in headers.items()}
+        sent = self.headers | {name.replace("_", "-"): value for name, value in headers.items()}
         if self.cookie is not None:
             sent.setdefault("Cookie", self.cookie)
         body = None
@@ -50,3 +52,30 @@ class Visitor:
 
     def token(self, path: str = "/queue") -> str:
         return TOKEN.search(self.ask(path).text)[1]
+
+
+class Stream:
+    """The stream of one tab, at ``/live`` of this path. ``last``: the mark of the event that the tab has had."""
+
+    def __init__(self, visitor: Visitor, path: str, last: str = "") -> None:
+        self._connection = HTTPConnection(visitor.place, timeout=PATIENCE_S)
+        self._connection.request("GET", f"/live{path}", headers=visitor.headers | {"Last-Event-ID": last})
+        self._answer = self._connection.getresponse()
+        assert self._answer.status == 200, self._answer.read()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._connection.close()
+
+    def next(self) -> dict[str, str]:
+        """The next event: its fields; the data as one text."""
+        found: dict[str, str] = {}
+        while True:
+            line = self._answer.readline().decode().rstrip("\n")
+            if not line and "event" in found:
+                return found
+            name, _, value = line.partition(": ")
+            if name:
+                found[name] = f"{found[name]}\n{value}" if name in found else value

@@ -13,7 +13,7 @@ from rankd.store.look.as_asker import check_sees, job_script_for, job_shown_to, 
 from rankd.store.look.newest import newest
 from rankd.store.look.priority_list import priorities_of
 from rankd.store.look.queue_first import first_of_queues
-from rankd.store.look.rank_window import RankFilter, window, with_details
+from rankd.store.look.rank_window import RankFilter, first_places, window, with_details
 from rankd.store.look.service_past import adapter_readings, last_configurations, last_generations
 from rankd.store.record.array import split_these
 
@@ -54,6 +54,10 @@ async def test_the_details_of_a_breakdown_are_those_of_its_job(world):
     rows = await world.look(priorities_of, [SECOND])
     [row] = await world.look(with_details, rows)
     assert (row["id"], row["nodes"], row["state"], row["expected_start_at"]) == (SECOND, 1, "pending", NOW + 60)
+
+
+async def test_the_first_places_are_known_by_rank(world):
+    assert await world.look(first_places) == [FIRST, BETWEEN, SECOND]
 
 
 async def test_the_newest_of_each_kind_is_known(world):

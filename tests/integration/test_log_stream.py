@@ -11,8 +11,8 @@ from soak.link import Link
 from watch import PATIENCE_S
 
 from rankd.bus.connection import Bus
+from rankd.bus.log_stream import LogStream
 from rankd.client.asker import Asker
-from rankd.client.log_stream import LogStream
 from rankd.services.agent.runner import Around
 from rankd.services.agent.session_service import Sessions
 from rankd.wire.codec import encode

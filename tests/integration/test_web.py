@@ -14,11 +14,10 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
-from http.client import HTTPConnection
 
 import builder
 import pytest
-from browserless import Visitor
+from browserless import Stream, Visitor
 from integration.conftest import Broker
 from integration.stage import connected, ready, rows, running, write_config
 from watch import PATIENCE_S
@@ -128,30 +127,6 @@ def alice(site) -> Visitor:
     return Visitor(site.base(site.state), X_Remote_User="alice")
 
 
-class Stream:
-    """The stream of one tab."""
-
-    def __init__(self, visitor: Visitor, path: str, last: str = "") -> None:
-        self._connection = HTTPConnection(visitor.place, timeout=PATIENCE_S)
-        self._connection.request("GET", f"/live{path}", headers={"X-Remote-User": "alice", "Last-Event-ID": last})
-        self._answer = self._connection.getresponse()
-        assert self._answer.status == 200
-
-    def next(self) -> dict[str, str]:
-        """The next event: its fields, the data as one text."""
-        found: dict[str, str] = {}
-        while True:
-            line = self._answer.readline().decode().rstrip("\n")
-            if not line and "event" in found:
-                return found
-            name, _, value = line.partition(": ")
-            if name:
-                found[name] = found[name] + "\n" + value if name in found else value
-
-    def close(self) -> None:
-        self._connection.close()
-
-
 def test_a_state_directory_that_is_not_there_is_made_for_its_owner_only(site):
     assert stat.S_IMODE(site.state.stat().st_mode) == 0o700
     for file in ("web.key", "web.link", "web.port"):
@@ -201,17 +176,15 @@ def test_another_users_job_is_refused_and_the_event_of_an_own_one_names_the_page
 
 def test_a_stream_goes_on_behind_the_event_that_the_tab_has_had(site, alice):
     job = site.submit("alice")
-    first = Stream(alice, f"/job/{job}")
-    had = first.next()
+    with Stream(alice, f"/job/{job}") as stream:
+        had = stream.next()
     assert had["event"] == "view"
     assert "held by alice" in had["data"]
-    first.close()
-    again = Stream(alice, f"/job/{job}", had["id"])  # as a browser does after a cut
-    alice.ask(f"/job/{job}/release", {"token": alice.token(f"/job/{job}")})
-    found = again.next()  # the first one that it gets shows the change
+    with Stream(alice, f"/job/{job}", had["id"]) as again:  # as a browser does after a cut
+        alice.ask(f"/job/{job}/release", {"token": alice.token(f"/job/{job}")})
+        found = again.next()  # the first one that it gets shows the change
     assert found["id"] != had["id"]
     assert "held by alice" not in found["data"]
-    again.close()
 
 
 def test_who_may_not_see_a_job_gets_no_stream_of_it(alice):

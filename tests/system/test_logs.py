@@ -14,8 +14,8 @@ from system.conftest import RANKD, Machine
 from watch import PATIENCE_S, appears
 
 from rankd.bus.connection import Bus
+from rankd.bus.log_stream import LogStream
 from rankd.client.asker import Asker
-from rankd.client.log_stream import LogStream
 from rankd.core.errors import Refused, Unavailable
 from rankd.identity.credentials import source_of
 from rankd.wire.session import JobLog

@@ -9,7 +9,7 @@ import stat
 from pathlib import Path
 
 import pytest
-from browserless import Visitor
+from browserless import Stream, Visitor
 from system.conftest import Machine
 from watch import PATIENCE_S
 
@@ -25,8 +25,7 @@ def site(shared_machine: Machine, tmp_path_factory) -> Machine:
         if file.is_file():
             text = file.read_text() + ('\n[web]\nproxies = ["127.0.0.1"]\n' if file.name == "rankd.toml" else "")
             (config / file.name).write_text(text)
-    given = ("--no-local-agent", "--simulate", "1", "--config", str(config), "--metrics", "0")
-    shared_machine.said = shared_machine.start(*given, has_page=True)
+    shared_machine.said = shared_machine.start("--config", str(config), "--metrics", "0", has_page=True)
     shared_machine.rankd("submit", "--as", "alice", "--hold", "--name", HOSTILE, "--", "true")
     shared_machine.rankd("submit", "--as", "bob", "--hold", "--name", "of-bob", "--", "true")
     return shared_machine
@@ -116,6 +115,7 @@ def test_no_other_gateway_and_nobody_else_can_be_asked_for_with_the_pages_creden
     import asyncio
 
     for subject in (
+        "rankd.v1.gateway.web.alice.job.attach",
         "rankd.v1.user.alice.job.cancel", "rankd.v1.admin.root.job.cancel", "rankd.v1.gateway.head.alice.job.cancel",
         "rankd.v1.gateway.web.alice.job.submit", "rankd.v1.gateway.web.alice.node.drain",
         "rankd.v1.gateway.web.alice.config.reload",
@@ -146,3 +146,27 @@ def test_up_exports_the_site_and_each_of_its_services(site):
 def series(text: str) -> dict[str, float]:
     lines = [line.rpartition(" ") for line in text.splitlines() if line and not line.startswith("#")]
     return {name: float(value) for name, _, value in lines}
+
+
+def read_to_end(visitor: Visitor, path: str) -> str:
+    """What a tab shows last of a log."""
+    shown = ""
+    with Stream(visitor, path) as stream:
+        while (found := stream.next())["event"] != "end":
+            shown = found["data"]
+    return shown
+
+
+def test_the_user_of_a_job_follows_what_it_writes_and_nobody_else_does(site, alice):
+    wrote = r"printf '<b>bold\377\033[31m\n'; echo done >&2"
+    job = site.rankd("submit", "--parsable", "--as", "alice", "--", "sh", "-c", wrote).strip()
+    shown = read_to_end(alice, f"/log/{job}")  # also before it has started
+    assert "&lt;b&gt;bold\ufffd\n" in shown
+    assert "The job has ended." in shown
+    assert "done\n" in read_to_end(alice, f"/log/{job}?stream=stderr")
+    with Stream(Visitor(alice.base, X_Remote_User="bob"), f"/log/{job}") as stream:
+        answer = stream.next()["data"]
+        assert ("belongs to" in answer, "bold" in answer) == (True, False)
+        assert stream.next()["event"] == "end"
+    assert Visitor(alice.base).ask(f"/live/log/{job}").status == 401
+    assert alice.ask(f"/live/log/{job}?stream=x").status == 400

@@ -241,7 +241,7 @@ ELSEWHERE = {
     "services/agent/log_file.py": "tests/integration/test_file_reader.py",
     "services/agent/user_reader.py": "tests/integration/test_file_reader.py",
     "services/agent/session.py": "tests/integration/test_log_stream.py",
-    "client/log_stream.py": "tests/integration/test_log_stream.py",
+    "bus/log_stream.py": "tests/integration/test_log_stream.py",
     "client/job_output.py": "tests/system/test_logs.py",
     "cli/look/logs.py": "tests/system/test_logs.py",
     "services/agent/device_monitor.py": "tests/integration/test_agent_device.py",

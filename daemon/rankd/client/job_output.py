@@ -9,8 +9,8 @@ from collections.abc import AsyncGenerator, Callable
 import msgspec
 
 from rankd.bus.connection import Bus
+from rankd.bus.log_stream import LogStream
 from rankd.client.asker import Asker
-from rankd.client.log_stream import LogStream
 from rankd.client.session import repeat
 from rankd.core.errors import Refused
 from rankd.core.model.job import FINAL_STATES

@@ -169,7 +169,10 @@ class Site:
                 imports = hub_imports({node: self.account_of(Role.NODE, node) for node in sorted(self.nodes)})
                 claims = AccountClaims(public=key.public, name=title, exports=hub_exports(), imports=imports)
             case Role.GATEWAY:
-                claims = _with_imports(claims, gateway_imports(services, name))
+                sessions = (
+                    session_imports(hub, None) if name == WEB else []
+                )  # logs of users whom the page has signed in
+                claims = _with_imports(claims, gateway_imports(services, name) + sessions)
             case Role.ENROLMENT:
                 imports = enrolment_imports(services)
                 claims = AccountClaims(public=key.public, name=title, limits=ENROLMENT_LIMITS, imports=imports)

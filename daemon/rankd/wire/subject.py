@@ -17,6 +17,7 @@ WEB = "web"
 WEB_VERBS = (
     "job.cancel",
     "job.hold",
+    "job.log",
     "job.release",
     "job.retry",
     "job.update",

@@ -6,9 +6,9 @@ import asyncio
 import sys
 from typing import TYPE_CHECKING, TextIO
 
+from rankd.bus.log_stream import LogStream
 from rankd.cli.common.screen import print_line
 from rankd.client.job_output import JobOutput
-from rankd.client.log_stream import LogStream
 from rankd.core.model.job import FINAL_STATES
 from rankd.wire.session import JobLog, Stream
 

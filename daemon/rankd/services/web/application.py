@@ -19,6 +19,7 @@ from starlette.types import ASGIApp
 from rankd.core.errors import RankdError, Refused, Unavailable
 from rankd.services.web.action import actions
 from rankd.services.web.guard import Guard
+from rankd.services.web.job_log import stream_log
 from rankd.services.web.page import NotSignedIn, Page, parameters
 from rankd.services.web.sign_in import sign_in, sign_out
 from rankd.services.web.view import View
@@ -41,6 +42,7 @@ def application(page: Page) -> ASGIApp:
         Route(WHAT_IF[0], _safe(page, partial(show, page))),
         *(Route(view.path, _safe(page, partial(_whole, page, view))) for view in VIEWS),
         *(Route(f"/live{view.path}", _safe(page, partial(_stream, page, view))) for view in VIEWS),
+        Route("/live/log/{id}", _safe(page, partial(stream_log, page))),
         *(Route(path, _safe(page, partial(act, page)), methods=["POST"]) for path, act in actions().items()),
         Mount("/static", StaticFiles(directory=STATIC)),
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 import nats.errors
@@ -18,12 +18,27 @@ T = TypeVar("T")
 ANSWER_S = 30.0
 
 
+class Reader(NamedTuple):
+    """A visitor for whom a log is read."""
+
+    user: str
+    is_gateway: bool
+
+    def subject(self, verb: str) -> str:
+        """The subject of requests for ``verb``."""
+        return gateway_request(WEB, self.user, verb) if self.is_gateway else user_request(self.user, verb)
+
+
 class Asking:
     """``is_gateway``: the broker has accounts, so users are asked for as a gateway; else it believes each subject."""
 
     def __init__(self, bus: Bus, *, is_gateway: bool) -> None:
-        self._bus = bus
+        self.bus = bus
         self._is_gateway = is_gateway
+
+    def reader(self, user: str) -> Reader:
+        """As whom a log is read for this user."""
+        return Reader(user, self._is_gateway)
 
     async def ask(self, user: str, verb: str, message: object, kind: type[T]) -> T:
         """The answer to this user's request.
@@ -31,9 +46,8 @@ class Asking:
         Raises:
             Refused, Unavailable: the service's error, or ``no_answer``.
         """
-        subject = gateway_request(WEB, user, verb) if self._is_gateway else user_request(user, verb)
         try:
-            reply = await self._bus.client.request(subject, encode(message), timeout=ANSWER_S)
+            reply = await self.bus.client.request(self.reader(user).subject(verb), encode(message), timeout=ANSWER_S)
         except nats.errors.NoRespondersError:
             message = "the intake does not answer, so nothing can be changed now; `rankd health` says what is wrong"
             raise Unavailable("no_answer", message) from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import urlencode
 
 from rankd.core.admission.privacy import Row, seen
 from rankd.core.admission.submitter import Submitter
@@ -12,7 +13,8 @@ from rankd.core.model.job import State
 from rankd.core.words import DECISIONS, OVERRIDES
 from rankd.services.web.bar import extent
 from rankd.services.web.page import Page
-from rankd.services.web.time_line import time_line
+from rankd.services.web.rank_history import rank_chart
+from rankd.services.web.time_line import attempts, time_line
 from rankd.services.web.view import Given
 from rankd.store.engine.reading import Reader
 from rankd.store.look.array_grid import array_grid
@@ -22,7 +24,10 @@ from rankd.store.look.start_range import start_range
 from rankd.wire.job_selection import JobName
 from rankd.wire.page import HistoryRequest
 
+LOG_FIELDS: tuple[str, ...] = ("stream", "attempt", "node")
 EVENTS = 500
+ATTEMPTS = 50
+"""The last attempts, which are listed."""
 SIDES = (("above", "Just above"), ("above_other", "The next above of another user"), ("below", "Just below"))
 
 
@@ -43,7 +48,11 @@ async def job(page: Page, asker: Submitter, given: Given) -> str:
     why, now = found["why"], page.clock()
     bars = extent([why] if why and why.get("factors") else [])
     line = time_line(found["events"], now)
-    return page.template.render("_job.html", **found, line=line, overrides=OVERRIDES, between=bars, sides=_sides(why))
+    rank = None if why is None else why.get("rank")
+    return page.template.render(
+        "_job.html", **found, line=line, attempts=attempts(found["events"], line), overrides=OVERRIDES, between=bars,
+        sides=_sides(why), ranks=rank_chart(page.ranks, found["job"]["id"], rank, now), most_attempts=ATTEMPTS,
+    )  # fmt: skip
 
 
 async def why(page: Page, asker: Submitter, given: Given) -> str:
@@ -109,4 +118,5 @@ async def forms(page: Page, asker: Submitter, given: Given) -> dict[str, Any]:
     found = await page.look(read)
     if found["user"] != asker.user and asker.sees != "all":
         raise Refused("not_owner", "this job belongs to another user", status=403)
-    return {"job": found}
+    wanted: dict[str, str] = {field: given[field] for field in LOG_FIELDS if field in given}
+    return {"job": found, "log_query": urlencode(wanted)}

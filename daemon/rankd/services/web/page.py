@@ -18,6 +18,8 @@ from rankd.core.model.setting import Settings
 from rankd.services.runtime.clock import Clock
 from rankd.services.web.asking import Asking
 from rankd.services.web.live import Live
+from rankd.services.web.log_feed import LogFeed
+from rankd.services.web.rank_memory import RankMemory
 from rankd.services.web.records import Records
 from rankd.services.web.session import COOKIE, LASTS_S, change_token, read
 from rankd.services.web.template import Template
@@ -63,6 +65,8 @@ class Page:
         self.asking = asking
         self.clock = clock
         self.template = Template(clock)
+        self.logs = LogFeed(asking, self.template)
+        self.ranks = RankMemory()
         self.settings = Settings()
         self._configuration: int | None = None
         self._spell = Spell(log)

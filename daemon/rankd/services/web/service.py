@@ -29,6 +29,7 @@ from rankd.services.web.export import export
 from rankd.services.web.listener import Address, Listener, bind
 from rankd.services.web.live import Live
 from rankd.services.web.page import Page, Site
+from rankd.services.web.rank_history import remember_ranks
 from rankd.services.web.records import Records
 from rankd.services.web.session import KEY_BYTES
 from rankd.services.web.sign_in_link import new_link
@@ -75,7 +76,7 @@ async def run(
             export(exported or Exported(WEB), page, buses[0], options.db, stack)
             log.info("ready: %s", page.site.base)
             await run_until(
-                stop, listener.serve(), page.live.run(), _follow_settings(page),
+                stop, listener.serve(), page.live.run(), _follow_settings(page), remember_ranks(page),
                 *(bus.supervise() for bus in buses), drain=lambda: _end(page, listener),
             )  # fmt: skip
 

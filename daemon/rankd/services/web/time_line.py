@@ -1,7 +1,8 @@
-"""A job's events as a line of its states over time. Pure; lengths are pixels."""
+"""A job's events as a line of its states and of its attempts over time. Pure; lengths are pixels."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -20,6 +21,57 @@ class Part(NamedTuple):
     seconds: float
     x: float
     width: float
+
+
+class Attempt(NamedTuple):
+    """One time that the job got nodes. Times are UTC seconds; None: not yet. ``end``: how it ended, in one word.
+
+    ``rank``, ``generation``: its place when it was chosen, and in which ranking.
+    """
+
+    number: int
+    allocated_at: float
+    started_at: float | None
+    ended_at: float | None
+    end: str
+    cause: str
+    nodes: list[str]
+    rank: int | None
+    generation: int | None
+    x: float
+    width: float
+
+
+_ENDS = {
+    "complete": "completed", "fail": "failed", "time_out": "timeout", "cancel": "cancelled", "requeue": "queued again",
+    "take_back": "taken back", "lose_node": "node lost",
+}  # fmt: skip
+
+
+def attempts(events: Sequence[Mapping[str, Any]], parts: Sequence[Part]) -> list[Attempt]:
+    """The attempts of a job, oldest first, drawn below the states of :func:`time_line` of the same events."""
+    found = list[dict[str, Any]]()
+    for event in events:
+        if event["event"] == "allocate":
+            detail = event["detail"] or {}
+            found.append({"allocated_at": event["at"], "nodes": detail.get("nodes") or []} | {
+                name: detail.get(name) for name in ("rank", "generation")})  # fmt: skip
+        elif found and "ended_at" not in found[-1]:
+            if event["event"] == "start":
+                found[-1]["started_at"] = event["at"]
+            elif event["event"] in _ENDS:
+                found[-1] |= {"ended_at": event["at"], "end": _ENDS[event["event"]], "cause": event["cause"] or ""}
+    drawn = list[Attempt]()
+    for number, one in enumerate(found, start=1):
+        own = [part for part in parts if one["allocated_at"] <= part.since < one.get("ended_at", math.inf)]
+        own = [part for part in own if part.state != "pending"]
+        x = own[0].x if own else WIDTH
+        width = own[-1].x + own[-1].width - x if own else 0.0
+        drawn.append(Attempt(
+            number, one["allocated_at"], one.get("started_at"), one.get("ended_at"), one.get("end", ""),
+            one.get("cause", ""), one["nodes"], one["rank"], one["generation"], x, round(width, 1),
+        ))  # fmt: skip
+    return drawn
 
 
 def time_line(events: Sequence[Mapping[str, Any]], now: float) -> list[Part]:

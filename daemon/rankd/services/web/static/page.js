@@ -18,26 +18,39 @@
       time.dataset.local = "";
     }
   }
+  let drawn = [];
   function charts(root) {
+    // a chart whose place was replaced would stay in memory by its listeners
+    drawn = drawn.filter((one) => one.root.isConnected || one.destroy());
     for (const place of root.querySelectorAll("[data-chart]")) {
       if (place.firstElementChild || typeof uPlot === "undefined") continue;
       const given = JSON.parse(place.dataset.chart);
       const ink = getComputedStyle(document.body);
       const axis = { stroke: ink.color, grid: { stroke: ink.getPropertyValue("--line") } };
       const colour = (n) => ink.getPropertyValue(`--f${n % 8}`).trim();
-      new uPlot({
-        width: Math.min(place.clientWidth || 600, 900), height: 200, scales: { x: { time: true } }, axes: [axis, axis],
-        series: [{}, ...given.names.map((label, n) => ({ label, stroke: colour(n), width: 2 }))],
-      }, given.values, place);
+      drawn.push(new uPlot({
+        width: Math.min(place.clientWidth || 600, 900), height: 200,
+        scales: { x: { time: true }, y: given.is_down ? { dir: -1, range: (_, low, high) => [Math.max(1, low - 1), high + 1] } : {} },
+        axes: [axis, axis],
+        series: [{}, ...given.names.map((label, n) => ({ label, stroke: colour(n), width: 2, points: { show: given.is_down } }))],
+      }, given.values, place));
     }
   }
   function ownRows(root) {
     const user = document.body.dataset.user;
     if (user) for (const row of root.querySelectorAll("tr[data-user]")) row.classList.toggle("own", row.dataset.user === user);
   }
+  let isAtEnd = true, seenAt = 0;
+  function follow(target) {
+    const text = document.getElementById("log-text");
+    if (target.id === "log" && text) text.scrollTop = isAtEnd ? text.scrollHeight : seenAt;
+  }
   const refresh = (root) => { localTimes(root); ownRows(root); charts(root); };
   document.addEventListener("DOMContentLoaded", () => refresh(document));
-  document.addEventListener("htmx:afterSwap", (event) => refresh(event.target.isConnected ? event.target : document));
+  document.addEventListener("htmx:afterSwap", (event) => {
+    refresh(event.target.isConnected ? event.target : document);
+    follow(event.target);
+  });
   document.addEventListener("htmx:sseOpen", (event) => {
     say("on", "live");
     event.detail.source.addEventListener("reload", () => location.reload());
@@ -45,7 +58,8 @@
   document.addEventListener("htmx:sseError", () => say("lost", "connection lost, trying again"));
   document.addEventListener("htmx:sseMessage", () => say("on", "live"));
   document.addEventListener("htmx:sseBeforeMessage", (event) => {
-    const chosen = window.getSelection();
+    const chosen = window.getSelection(), text = document.getElementById("log-text");
+    if (text) { seenAt = text.scrollTop; isAtEnd = text.scrollTop + text.clientHeight >= text.scrollHeight - 4; }
     // what somebody is selecting stays; the next update brings it up to date
     if (chosen && !chosen.isCollapsed && event.target.contains(chosen.anchorNode)) event.preventDefault();
   });

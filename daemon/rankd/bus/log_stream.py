@@ -11,6 +11,7 @@ import asyncio
 import secrets
 from collections.abc import AsyncGenerator
 from contextlib import suppress
+from typing import Protocol
 
 import msgspec
 from nats.aio.msg import Msg
@@ -18,7 +19,6 @@ from nats.aio.subscription import Subscription
 
 from rankd.bus.connection import LOST, Bus
 from rankd.bus.refusal import raise_if_refused
-from rankd.client.asker import Asker
 from rankd.core.errors import Unavailable
 from rankd.wire.codec import encode
 from rankd.wire.session import (
@@ -48,10 +48,21 @@ LOST_AFTER = 3
 """After so many questions without an answer, the session is opened again: the agent may have been started again."""
 
 
+class Reader(Protocol):
+    """Who reads: the user, and on which subject this user's requests are sent."""
+
+    @property
+    def user(self) -> str:
+        """The user's name."""
+
+    def subject(self, verb: str) -> str:
+        """The subject of requests for ``verb``."""
+
+
 class LogStream:
     """One stream of one job on one node. ``patience_s``: how long to try while something is away; None: for ever."""
 
-    def __init__(self, bus: Bus, who: Asker, wanted: JobLog, *, patience_s: float | None = 60.0) -> None:
+    def __init__(self, bus: Bus, who: Reader, wanted: JobLog, *, patience_s: float | None = 60.0) -> None:
         self.opened: SessionOpened | None = None
         self._bus = bus
         self._who = who
@@ -87,6 +98,16 @@ class LogStream:
         """What the intake has answered. Only after :meth:`open`."""
         assert self.opened is not None  # noqa: S101 - the caller has opened it
         return self.opened
+
+    @property
+    def begins_at(self) -> int:
+        """The number of the first byte that is read, once one has come: above 0 where only the last ones are read."""
+        return self._begun_at or 0
+
+    @property
+    def behind_bytes(self) -> int:
+        """How many bytes were written, as far as the agent has said, that did not come yet."""
+        return max(0, self._size - (self._expected or 0))
 
     async def leave(self) -> None:
         """End the session before its end."""
@@ -134,8 +155,10 @@ class LogStream:
         with suppress(*LOST):
             await self._bus.client.publish(subject, encode(message), reply=reply)
 
-    async def parts(self) -> AsyncGenerator[bytes, None]:
+    async def parts(self, *, beats: bool = False) -> AsyncGenerator[bytes, None]:
         """The bytes, part by part, to the end. The agent sends more when these are consumed.
+
+        ``beats``: also an empty part at the beginning, and whenever nothing has come for some seconds.
 
         Raises:
             RankdError: it can't be read, or not any more.
@@ -145,11 +168,15 @@ class LogStream:
         loop = asyncio.get_running_loop()
         renew_at = loop.time() + RENEW_S
         try:
+            if beats:
+                yield b""
             while True:
                 message = await self._next(min(renew_at - loop.time(), self._patience()))
                 if message is None:
                     await self._look_after(loop.time() >= renew_at)
                     renew_at = loop.time() + RENEW_S if loop.time() >= renew_at else renew_at
+                    if beats:
+                        yield b""
                     continue
                 if _is_unheard(message):
                     self._unanswered = max(self._unanswered, LOST_AFTER)

@@ -1,0 +1,54 @@
+"""A job's events as a line: its states side by side, its attempts below them."""
+
+import pytest
+from builder import NOW
+
+from rankd.services.web.time_line import WIDTH, attempts, time_line
+
+
+def event(name, state, at, cause=None, **detail):
+    return {"event": name, "state": state, "at": NOW + at, "cause": cause, "detail": detail or None}
+
+
+TWICE = [
+    event("submit", "pending", 0),
+    event("allocate", "allocated", 10, nodes=["n1"], rank=3, generation=7),
+    event("start", "running", 11),
+    event("requeue", "pending", 20, "node_lost"),
+    event("allocate", "allocated", 50, nodes=["n2"], rank=1, generation=9),
+    event("start", "running", 51),
+]
+
+
+def test_the_states_lie_side_by_side_and_fill_the_line():
+    parts = time_line(TWICE, NOW + 100)
+    assert [part.state for part in parts] == ["pending", "allocated", "running", "pending", "allocated", "running"]
+    assert parts[0].x == 0
+    assert parts[-1].x + parts[-1].width == pytest.approx(WIDTH, abs=0.5)
+    assert [round(part.seconds) for part in parts] == [10, 1, 9, 30, 1, 49]
+
+
+def test_an_attempt_has_its_nodes_its_rank_and_its_end():
+    parts = time_line(TWICE, NOW + 100)
+    first, second = attempts(TWICE, parts)
+    assert (first.number, first.nodes, first.rank, first.generation) == (1, ["n1"], 3, 7)
+    assert (first.started_at, first.ended_at, first.end, first.cause) == (
+        NOW + 11,
+        NOW + 20,
+        "queued again",
+        "node_lost",
+    )
+    assert (second.nodes, second.ended_at, second.end) == (["n2"], None, "")
+    assert first.x == parts[1].x
+    assert first.x + first.width == pytest.approx(parts[3].x, abs=0.2)
+    assert second.x + second.width == pytest.approx(WIDTH, abs=0.5)
+
+
+def test_an_attempt_that_never_started_has_an_end_all_the_same():
+    events = [*TWICE[:2], event("take_back", "pending", 15)]
+    [one] = attempts(events, time_line(events, NOW + 20))
+    assert (one.started_at, one.end) == (None, "taken back")
+
+
+def test_a_job_without_events_has_no_line():
+    assert (time_line([], NOW), attempts([], [])) == ([], [])
