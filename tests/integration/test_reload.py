@@ -19,7 +19,7 @@ from rankd.bus.diag_request import ask_diag
 from rankd.config.configuration import read_configuration
 from rankd.config.evaluation import Evaluator, parsed_queues
 from rankd.core.errors import ConfigurationError
-from rankd.core.model.setting import NodeSettings, Settings
+from rankd.core.model.setting import NodeSettings, Settings, SiteSettings
 from rankd.services.intake import service as intake
 from rankd.services.intake.node_watch import NodeWatch
 from rankd.services.prioritizer import service as prioritizer
@@ -439,7 +439,9 @@ async def test_nodes_that_know_the_old_rhythm_are_not_lost_by_the_new_one(broker
         assert watch.has_listened(time.time() + 1)
         watch.use(Settings(node=NodeSettings(heartbeat_s=30, lost_after_s=0.001)))
         assert watch.has_listened(time.time() + 1)
-        watch.use(Settings(node=NodeSettings(heartbeat_s=0.0001, lost_after_s=0.002)))
+        site = SiteSettings(name="hpc")
+        watch.use(Settings(node=NodeSettings(heartbeat_s=0.0001, lost_after_s=0.002), site=site))
+        assert watch._registered().cluster == "hpc", "agents are told with their next heartbeat"
         assert not watch.has_listened(time.time() + 29)
         assert watch.has_listened(time.time() + 31)
 

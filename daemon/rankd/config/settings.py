@@ -14,6 +14,7 @@ from typing import TypeVar
 import msgspec
 
 from rankd.config.notification_rule import check_notifications
+from rankd.config.toml_lines import syntax_problem, with_lines
 from rankd.core.admission.acl import EVERYONE
 from rankd.core.admission.node_check import node_capacity
 from rankd.core.errors import ConfigurationError, Problem, Refused
@@ -42,12 +43,19 @@ def read_settings(text: str, factors: Collection[str], file: str = FILE) -> Sett
     ``factors`` are the names that plugins provide.
 
     Raises:
-        ConfigurationError: with every problem found.
+        ConfigurationError: with every problem found, and their lines.
     """
+    try:
+        return _read(text, factors, file)
+    except ConfigurationError as error:
+        raise ConfigurationError(with_lines(error.problems, text)) from None
+
+
+def _read(text: str, factors: Collection[str], file: str) -> Settings:
     try:
         document = _nested(tomllib.loads(text))
     except tomllib.TOMLDecodeError as error:
-        raise ConfigurationError([Problem(file=file, path="", message=str(error))]) from None
+        raise ConfigurationError([syntax_problem(error, text, file)]) from None
     except RecursionError:
         raise ConfigurationError([Problem(file=file, path="", message="it is nested too deeply; flatten it")]) from None
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from rankd.core.model.device import ListedDevice
+from rankd.core.model.job_place import CLUSTER
 
 
 class NodeSelection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -58,6 +59,7 @@ class NodeRegistered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     ``max_processes``: how many processes and threads a job may have at once on a node.
     ``outputs_s``: seconds after which the agent deletes output files; None: never.
     ``orphan_s``: seconds after which an interactive job without a client is ended.
+    ``cluster``: the name of the site, for Slurm's variables.
     ``end``: allocations that the node runs but that have ended in the records; other nodes may run the jobs by now.
     ``waiting``: nodes for which allocations wait. ``notes``: what the agent's log should say.
     """
@@ -67,6 +69,7 @@ class NodeRegistered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     max_processes: int = 4096
     outputs_s: float | None = None
     orphan_s: float = 60.0
+    cluster: str = CLUSTER
     end: list[int] = []
     waiting: list[str] = []
     notes: list[str] = []

@@ -44,7 +44,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser = add_command(subparsers, "diag", run, text)
     parser.add_argument("--json", action="store_true", help="print everything as JSON")
     parser.add_argument("-r", "--reset", action="store_true", help="print, then set all counts to zero (needs --admin)")
-    add_place(parser)
+    add_place(parser, broker=True)
     add_asker(parser)
 
 

@@ -47,8 +47,12 @@ def add_command(
     return parser
 
 
-def add_place(parser: argparse.ArgumentParser, *, looks: bool = False) -> None:
-    """Options for where rankd is. ``looks``: the command only looks, so it may read the database itself."""
+def add_place(parser: argparse.ArgumentParser, *, looks: bool = False, broker: bool = False) -> None:
+    """Options for where rankd is.
+
+    ``looks``: the command only looks, so it may read the database itself. ``broker``: it needs a connection to the
+    broker, not only the login socket.
+    """
     group = parser.add_argument_group("where rankd is (the first that names anything: options, variables, .rankd)")
     group.add_argument(
         "--dir",
@@ -64,7 +68,7 @@ def add_place(parser: argparse.ArgumentParser, *, looks: bool = False) -> None:
     add_tls(group)
     group.add_argument("--db", metavar="FILE", help="the database file (default: $RANKD_DB)")
     group.add_argument("-v", "--verbose", action="store_true", help="print which rankd was chosen, and why")
-    parser.set_defaults(looks=looks)
+    parser.set_defaults(looks=looks, needs_broker=broker)
 
 
 class AddUrl(argparse.Action):

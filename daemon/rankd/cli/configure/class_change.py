@@ -64,7 +64,7 @@ def add_verbs(verbs: Subparsers) -> None:
 
 def _add_asking(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print the answers as JSON, one per line")
-    add_place(parser)
+    add_place(parser, broker=True)
     add_asker(parser)
 
 

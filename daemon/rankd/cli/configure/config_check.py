@@ -53,6 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
         return answer_lines(arguments.lines, _check_text)
     directory = arguments.directory or _default_directory()
     errors, warnings, costs = _check_directory(directory)
+    errors, warnings = (_located(directory, problems) for problems in (errors, warnings))
     if arguments.json:
         rows = {"valid": not errors, "errors": _rows(errors), "warnings": _rows(warnings)}
         print_answer(rows, compact=False)
@@ -95,6 +96,20 @@ def _check_directory(directory: Path) -> tuple[list[Problem], list[Problem], str
     partitions = configuration.partitions
     of_maxima = unoffered_maxima(partitions, nodes) + contradicting_maxima(partitions, nodes)
     return [], [*configuration.warnings, *missing, *of_maxima, *of_prices, *other_writers(directory)], costs
+
+
+def _located(directory: Path, problems: list[Problem]) -> list[Problem]:
+    """The problems, those of rankd.toml with the lines of the keys that they are about."""
+    from rankd.config.configuration import read_files
+    from rankd.config.settings import FILE
+    from rankd.config.toml_lines import with_lines
+
+    own = [problem for problem in problems if problem.file == FILE and problem.path and not problem.line]
+    if not own:
+        return problems
+    text = read_files(directory)[0].get(FILE, "")
+    lines = dict(zip(own, with_lines(own, text), strict=True))
+    return [lines.get(problem, problem) for problem in problems]
 
 
 def _of_prices(nodes: Sequence[Node], billing: Mapping[str, float]) -> tuple[list[Problem], str]:

@@ -42,7 +42,7 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     attach.add_argument("job", type=job_name, metavar="JOB", help="id of the job")
     attach.add_argument("--no-stdin", action="store_true", help="send no input: look only")
-    add_place(attach)
+    add_place(attach, broker=True)
     add_asker(attach)
     shell = add_command(
         subparsers,
@@ -54,7 +54,7 @@ def add_parser(subparsers: Subparsers) -> None:
     shell.add_argument("job", type=job_name, metavar="JOB", help="id of the job")
     shell.add_argument("--node", help="on which of the job's nodes (default: the first)")
     shell.add_argument("--pty", action="store_true", help="a terminal also for a command (a shell has one)")
-    add_place(shell)
+    add_place(shell, broker=True)
     add_asker(shell)
     shell.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="a command and its arguments")
 
@@ -78,7 +78,7 @@ def _add_run(subparsers: Subparsers) -> None:
         help="let the job run on when this command's terminal or connection has gone (default: it is ended)",
     )
     add_job_options(parser)
-    add_place(parser)
+    add_place(parser, broker=True)
     add_asker(parser, "--user", "--as")
     parser.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="a command and its arguments")
 

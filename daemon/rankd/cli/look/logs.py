@@ -31,7 +31,7 @@ def add_parser(subparsers: Subparsers) -> None:
         "--node", metavar="NODE", help="one of the job's nodes (default: all; with several, each line has its node)"
     )
     parser.add_argument("--attempt", type=_number, metavar="N", help="which attempt, from 1 (default: the last one)")
-    add_place(parser)
+    add_place(parser, broker=True)
     add_asker(parser)
 
 

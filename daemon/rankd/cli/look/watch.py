@@ -54,7 +54,7 @@ def add_parser(subparsers: Subparsers) -> None:
         "--since", metavar="TIME", help="start with events of this time: 08:00, yesterday, now-1hour (default: now)"
     )
     parser.add_argument("--json", action="store_true", help="print one event per line, as JSON")
-    add_place(parser)
+    add_place(parser, broker=True)
     add_asker(parser)
 
 

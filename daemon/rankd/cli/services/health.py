@@ -41,7 +41,7 @@ def add_parser(subparsers: Subparsers) -> None:
         "--timeout", type=float, default=2.0, metavar="SECONDS", help="how long to wait for the answer (default: 2)"
     )
     parser.add_argument("--json", action="store_true", help="print the answer as JSON")
-    add_place(parser)
+    add_place(parser, broker=True)
 
 
 def run(arguments: argparse.Namespace) -> int:

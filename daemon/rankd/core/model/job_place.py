@@ -9,6 +9,9 @@ import msgspec
 from rankd.core.model.array import TaskOfArray
 from rankd.core.model.device import AssignedDevice
 
+CLUSTER = "rankd"
+"""The name of a site that has none."""
+
 
 class JobPlace(msgspec.Struct, frozen=True, kw_only=True):
     """A job on one of its nodes. ``rank`` is the node's index in ``nodes``, from 0.
@@ -18,6 +21,7 @@ class JobPlace(msgspec.Struct, frozen=True, kw_only=True):
     ``counts_gpus``: the job may use GPUs, but rankd does not know which. Then no variable names or hides any.
     ``whole``: of an exclusive job, the cores (thousandths) that it holds on each of its nodes.
     ``uid``, ``gid``: of the process. ``requeues``: how often the job was queued again. ``at``: the time of the start.
+    ``cluster``: the name of the site, for Slurm's variables.
     """
 
     job: int
@@ -40,6 +44,7 @@ class JobPlace(msgspec.Struct, frozen=True, kw_only=True):
     requeues: int = 0
     whole: Sequence[int] = ()
     at: float | None = None
+    cluster: str = CLUSTER
 
     @property
     def node(self) -> str:

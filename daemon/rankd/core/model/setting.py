@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from rankd.core.model.device import in_lower_case, is_model, model_of
+from rankd.core.model.job_place import CLUSTER
 
 Positive = Annotated[float, Meta(gt=0)]
 AtLeastOne = Annotated[int, Meta(ge=1)]
@@ -227,6 +228,17 @@ class NodeSettings(_Setting, frozen=True, kw_only=True):
     forks fail. Agents receive a change with their next heartbeat; it counts for jobs that start after that."""
 
 
+SiteName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}$")]
+
+
+class SiteSettings(_Setting, frozen=True, kw_only=True):
+    """The site as a whole."""
+
+    name: SiteName = CLUSTER
+    """What jobs with Slurm's variables find in `SLURM_CLUSTER_NAME`. Agents receive a change with their next heartbeat;
+    it counts for jobs that start after that."""
+
+
 class SessionSettings(_Setting, frozen=True, kw_only=True):
     """Interactive jobs, and what their clients see of them."""
 
@@ -406,6 +418,7 @@ class Settings(_Setting, frozen=True, kw_only=True):
     scheduling: SchedulingSettings = SchedulingSettings()
     admission: AdmissionSettings = AdmissionSettings()
     privacy: PrivacySettings = PrivacySettings()
+    site: SiteSettings = SiteSettings()
     node: NodeSettings = NodeSettings()
     sessions: SessionSettings = SessionSettings()
     nodes: KnownNodeSettings = KnownNodeSettings()

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 ARRAY_VARIABLES = ("JOB_ID", "TASK_ID", "TASK_COUNT", "TASK_MIN", "TASK_MAX", "TASK_STEP")
 OF_SUBMISSION = ("SLURM_NTASKS", "SLURM_CPUS_PER_TASK", "SLURM_SUBMIT_DIR", "SLURM_SUBMIT_HOST")
 """Those of the variables here that the request may set itself."""
-CLUSTER = "rankd"
-"""One rankd is one cluster, which needs no name."""
 TASK_PID = "SLURM_TASK_PID"
 """The process fills it in when it begins."""
 _MIB = 2**20
@@ -57,7 +55,7 @@ def _of_job(place: JobPlace) -> dict[str, str]:
     ids = {"SLURM_JOB_UID": place.uid, "SLURM_JOB_GID": place.gid, "SLURM_RESTART_COUNT": place.requeues or None}
     return {
         "ENVIRONMENT": "BATCH",
-        "SLURM_CLUSTER_NAME": CLUSTER,
+        "SLURM_CLUSTER_NAME": place.cluster,
         TASK_PID: "",
         "SLURM_JOB_ID": str(place.job),
         "SLURM_JOBID": str(place.job),

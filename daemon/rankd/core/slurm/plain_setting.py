@@ -12,6 +12,8 @@ from rankd.core.slurm.setting_advice import ADVICE
 Settings: TypeAlias = dict[str, float | str | bool | list[str] | None]
 
 _NUMBER = re.compile(r"([0-9]{1,9})(?:\s*(?:sec|min))?")
+CLUSTER_NAME = re.compile("[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}")
+"""As the setting takes it."""
 _YES = frozenset({"yes", "y", "true", "1"})
 _LARGEST_ARRAY = 4_194_304
 _OF_JOBS = frozenset({"jobs", "all"})
@@ -55,6 +57,15 @@ def _jobs(line: int, written: str, value: str, reading: Reading) -> Settings:
     return {"admission.max_pending": float(number)} if number else {}
 
 
+def _cluster(line: int, written: str, value: str, reading: Reading) -> Settings:
+    """Slurm's own names of clusters have small letters only."""
+    if not CLUSTER_NAME.fullmatch(value):
+        message = "site.name takes up to 63 letters, digits, dots, dashes and underscores; write one into rankd.toml"
+        reading.remark(line, f"{written} {value[:200]}: {message}")
+        return {}
+    return {"site.name": value.lower()}
+
+
 def _requeue(line: int, written: str, value: str, reading: Reading) -> Settings:
     return {"node.max_requeues": 0.0} if _number(line, written, value, reading) == 0 else {}
 
@@ -82,6 +93,7 @@ def _dependency(line: int, written: str, value: str, reading: Reading) -> Settin
 
 
 PLAIN: dict[str, Callable[[int, str, str, Reading], Settings]] = {
+    "clustername": _cluster,
     "dependencyparameters": _dependency,
     "disablerootjobs": _root,
     "jobrequeue": _requeue,

@@ -14,7 +14,7 @@ from rankd.core.slurm.reading import NOT_SET
 HARMLESS = re.compile(
     r"accountingstorage(tres|externalhost|host|backuphost|loc|parameters|pass|port|type|user|flags)"
     r"|accountingstore\w+|acctgather\w+|allowspecresourcesusage|auth\w+|backup(addr|controller)|batchstarttimeout"
-    r"|bcast\w+|boot_time|cert\w+|clustername|communicationparameters|completewait|control(addr|machine)"
+    r"|bcast\w+|boot_time|cert\w+|communicationparameters|completewait|control(addr|machine)"
     r"|corespecplugin|cpufreq\w+|credtype|cryptotype|dataparserparameters|debugflags|eiotimeout|epilogmsgtime"
     r"|extsensors\w+|fastschedule|firstjobid|getenvtimeout|gpufreqdef|groupupdate\w+|hash\w+|hash_val"
     r"|healthcheck(interval|nodestate)|http\w+|inactivelimit|interactivestepoptions|jobacctgather\w+|jobcomp\w+"

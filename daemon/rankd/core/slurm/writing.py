@@ -21,7 +21,7 @@ USAGE_FILE = "usage.csv"
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 _WORDS = frozenset({"null", "true", "false", "yes", "no", "on", "off", "y", "n"})
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
-_SECTIONS = ("priority", "priority.fairshare", "scheduling", "admission", "privacy", "node")
+_SECTIONS = ("site", "priority", "priority.fairshare", "scheduling", "admission", "privacy", "node")
 
 
 def write_files(conversion: Conversion) -> dict[str, str]:

@@ -14,7 +14,7 @@ from rankd.core.admission.amount import SMALL_SHARE
 from rankd.core.errors import Refused, usable
 from rankd.core.model.device import GPU
 from rankd.core.model.job_environment import ARRAY_OUTPUT, DEFAULT_OUTPUT, job_environment, job_path
-from rankd.core.model.job_place import JobPlace
+from rankd.core.model.job_place import CLUSTER, JobPlace
 from rankd.services.agent.device_denial import DeviceDenial, check_files
 from rankd.services.agent.given_device import GivenDevice, vendor_of
 from rankd.services.agent.identity import RunAs, account_variables, home_of, own_name
@@ -55,6 +55,7 @@ class Planner:
         clock: Clock = time.time,
     ) -> None:
         self.max_processes = MAX_PROCESSES
+        self.cluster = CLUSTER
         self.denial = DeviceDenial()
         self.confines = False
         """Whether the keeper can keep jobs from the devices of others."""
@@ -195,6 +196,7 @@ class Planner:
             requeues=start.requeues,
             whole=start.whole,
             at=self._clock(),
+            cluster=self.cluster,
         )
 
     def _counts_gpus(self, start: StartJob) -> bool:

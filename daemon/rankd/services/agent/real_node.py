@@ -84,6 +84,10 @@ class RealNode:
         self.interactive = InteractiveJobs(state.root, self._link, lambda: (self.orphan_s, self.grace_s))
         self.monitor = self._monitor(machine) if machine else None
 
+    def use_cluster(self, name: str) -> None:
+        """See :class:`.Runner`."""
+        self._planner.cluster = name
+
     def _monitor(self, machine: Machine) -> DeviceMonitor:
         ledger = self._ledger
         owners = Owners(self._state.root)

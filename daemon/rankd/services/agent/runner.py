@@ -43,6 +43,9 @@ class Runner(Protocol):
     instance: str
     confinement: str
 
+    def use_cluster(self, name: str) -> None:
+        """Jobs that start from now on belong to the cluster of this name."""
+
     @property
     def around(self) -> Around | None:
         """What sessions need; None if there are no jobs to have sessions with."""

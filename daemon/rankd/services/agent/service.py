@@ -328,6 +328,7 @@ class Agent:
         self._runner.max_processes = answer.max_processes
         self._runner.outputs_s = answer.outputs_s
         self._runner.orphan_s = answer.orphan_s
+        self._runner.use_cluster(answer.cluster)
         self._requests.wake(answer.waiting)
 
     def _on_registered(self, node: str, to_end: Sequence[int]) -> None:

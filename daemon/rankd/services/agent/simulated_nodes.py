@@ -43,6 +43,9 @@ class SimulatedNodes:
     def unable(self) -> None:
         """Always None: simulated nodes can always run jobs."""
 
+    def use_cluster(self, name: str) -> None:
+        """Do nothing: simulated jobs have no variables."""
+
     async def recover(self, group: asyncio.TaskGroup) -> None:
         """Do nothing: an earlier agent leaves no simulated jobs."""
 

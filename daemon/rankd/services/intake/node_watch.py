@@ -69,6 +69,7 @@ class NodeWatch:
     ) -> None:
         self._settings = settings.node
         self._outputs_s, self._orphan_s = settings.retention.outputs_s, settings.sessions.orphan_s
+        self._cluster = settings.site.name
         self._known, self._limits = settings.nodes.known, KnownNodes(settings.nodes.known)
         self._again: set[str] | None = set() if self._known else None
         """Nodes that have registered under what is known now; None: it was never asked. The others have to."""
@@ -94,6 +95,7 @@ class NodeWatch:
     def use(self, settings: Settings) -> None:
         """Use other settings. Agents get them with the answer to their next heartbeat, sent at the former interval."""
         self._outputs_s, self._orphan_s = settings.retention.outputs_s, settings.sessions.orphan_s
+        self._cluster = settings.site.name
         if settings.nodes.known != self._known:
             self._known, self._limits, self._again = settings.nodes.known, KnownNodes(settings.nodes.known), set()
         if settings.node != self._settings:
@@ -203,6 +205,7 @@ class NodeWatch:
             max_processes=self._settings.max_processes,
             outputs_s=self._outputs_s,
             orphan_s=self._orphan_s,
+            cluster=self._cluster,
             end=list(end),
             waiting=list(waiting),
             notes=list(notes),

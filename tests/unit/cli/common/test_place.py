@@ -173,6 +173,20 @@ def test_verbose_says_what_was_chosen_once(nowhere, capsys):
     assert capsys.readouterr().err == f"rankd: reads the database {nowhere}/.rankd/rankd.db: found {nowhere}/.rankd\n"
 
 
+def test_verbose_says_the_way_that_is_taken(nowhere, capsys):
+    running(nowhere / ".rankd", login=str(nowhere / "login.sock"))
+    (nowhere / "login.sock").touch()
+
+    def said(**given):
+        find(argparse.Namespace(**vars(flags(verbose=True)) | {"looks": False} | given))
+        return capsys.readouterr().err
+
+    assert said() == f"rankd: asks the login socket {nowhere}/login.sock: found {nowhere}/.rankd\n"
+    for other in ({"admin": True}, {"asker": "somebody"}, {"needs_broker": True}, {"enqueue": True}):
+        assert said(**other) == f"rankd: asks the broker nats://up:1: found {nowhere}/.rankd\n"
+    assert said(looks=True).startswith("rankd: reads the database")
+
+
 def test_no_secret_is_shown(capsys):
     find(flags(nats="nats://alice:secret@broker:1", verbose=True))
     assert capsys.readouterr().err == "rankd: asks the broker nats://broker:1: named by --nats\n"

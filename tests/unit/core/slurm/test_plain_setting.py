@@ -14,6 +14,7 @@ def read(key, value):
 @pytest.mark.parametrize(
     ("key", "value", "settings"),
     [
+        ("ClusterName", "Uni-2", {"site.name": "uni-2"}),
         ("KillWait", "30 sec", {"node.grace_s": 30.0}),
         ("SlurmdTimeout", "300", {"node.lost_after_s": 300.0}),
         ("SlurmdTimeout", "0", {}),
@@ -42,5 +43,8 @@ def test_words_without_an_equivalent_are_named():
 
 
 def test_another_value_is_refused():
+    assert (
+        read("ClusterName", "our cluster")[1].remarks[0].message.startswith("ClusterName our cluster: site.name takes")
+    )
     [problem] = read("KillWait", "soon")[1].problems
     assert (problem.line, problem.message) == (3, "KillWait: 'soon' is not a whole number")

@@ -48,6 +48,9 @@ def test_slurms_variables_have_the_user_and_the_time(tmp_path):
     found = planner.plan(start(slurm_env=True, time_limit_s=60.0)).environment
     assert (found["SLURM_JOB_UID"], found["SLURM_JOB_GID"]) == (str(os.getuid()), str(os.getgid()))
     assert (found["SLURM_JOB_START_TIME"], found["SLURM_JOB_END_TIME"]) == ("1800000000", "1800000060")
+    assert found["SLURM_CLUSTER_NAME"] == "rankd"
+    planner.cluster = "hpc"
+    assert planner.plan(start(slurm_env=True)).environment["SLURM_CLUSTER_NAME"] == "hpc"
 
 
 def test_output_goes_to_the_agents_directory(planner, tmp_path):
