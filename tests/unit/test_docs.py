@@ -147,7 +147,7 @@ def test_every_setting_says_what_it_does(reference):
     fields = [(kind, field.name) for kind in kinds for field in msgspec.structs.fields(kind)]
     tables = {"priority", "fairshare", "plugins", "scheduling", "admission", "node", "retention", "qos", "adapters"}
     tables |= {"privacy", "nodes", "notifications", "devices", "nats", "sessions"}
-    tables |= {"forecast", "web"}
+    tables |= {"forecast", "web", "site"}
     assert [name for kind, name in fields if name not in {*reference.field_texts(kind), *tables}] == []
 
 
