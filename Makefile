@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-users test-cgroup2 test-cgroup2-devices test-gpu lint audit format docs reference bench bench-scale soak soak-cluster soak-load torture fuzz pictures vendor lock clean
+.PHONY: help install demo test test-users test-cgroup2 test-cgroup2-devices test-gpu test-gpu-day lint audit format docs reference bench bench-scale soak soak-cluster soak-load torture fuzz pictures vendor lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):[^#]*## /\1\t/' | expand -t 22
@@ -48,6 +48,9 @@ test-cgroup2-devices: install ## the part of test-cgroup2 about GPUs and other d
 
 test-gpu: install ## a whole rankd on this machine's NVIDIA GPUs, which nothing else may use meanwhile; skipped without one
 	@RANKD_TEST_GPU=1 $(BIN)/pytest tests/system/test_real_gpu.py -v -rs
+
+test-gpu-day: install ## jobs for a day, or SECONDS=N, on this machine's GPUs (made-up ones without a driver); prints a report
+	@RANKD_TEST_GPU_DAY=$(or $(SECONDS),86400) $(BIN)/pytest tests/system/test_gpu_day.py -v -rs --timeout=0
 
 lint: install ## ruff, mypy (strict), import-linter
 	@echo "== lint"

@@ -45,8 +45,13 @@ pytestmark = [
 
 
 def uuids_of_driver() -> set[str]:
+    """Those of this machine."""
+    return uuids_in(LISTED)
+
+
+def uuids_in(listed: str) -> set[str]:
     """Those of the parts where a card has some, since such a card is not offered as a whole."""
-    found = [line.partition("UUID: ")[2].strip(" )") for line in LISTED.splitlines() if "UUID: " in line]
+    found = [line.partition("UUID: ")[2].strip(" )") for line in listed.splitlines() if "UUID: " in line]
     parted = {above for above, below in pairwise(found) if below.startswith("MIG-")}
     return set(found) - {uuid for uuid in parted if uuid.startswith("GPU-")}
 
