@@ -169,14 +169,24 @@ def assert_same_reasons(found, expected, array_of):
         assert reason == expected[job] or by_the_end or reason in of_array[array_of.get(job, job)], job
 
 
+POLICIES = ("", '[priority]\npolicy = "fcfs"\n', "")
+"""By seed."""
+UNSORTED = 2
+"""The seed whose leaves are not sorted by priority."""
+
+
 @pytest.mark.parametrize("backfill", ["easy", "conservative", "none", "strict", "shortest"])
 @pytest.mark.parametrize("seed", range(3))
 async def test_the_scheduler_decides_what_evaluate_decides_of_a_dump(broker, tmp_path, backfill, seed):
     draw, now, n_started = random.Random(f"{backfill}{seed}"), NOW, 0
     (tmp_path / "config").mkdir()
-    (tmp_path / "config/queues.yaml").write_text(json.dumps(QUEUES))
+    queues = json.loads(json.dumps(QUEUES))
+    if seed == UNSORTED:
+        for leaf in queues["partitions"][0]["queues"][0]["queues"][:2]:
+            leaf.setdefault("properties", {})["application.sort.priority"] = "disabled"
+    (tmp_path / "config/queues.yaml").write_text(json.dumps(queues))
     rule = 'backfill_order = "shortest"' if backfill == "shortest" else f'backfill = "{backfill}"'
-    (tmp_path / "config/rankd.toml").write_text(f"[scheduling]\n{rule}\nreserve_depth = 2\n")
+    (tmp_path / "config/rankd.toml").write_text(f"[scheduling]\n{rule}\nreserve_depth = 2\n{POLICIES[seed]}")
     own = load_configuration(tmp_path / "config")
     configuration = msgspec.structs.replace(builder.configuration(), settings=own.settings, partitions=own.partitions)
     async with a_cluster(tmp_path, broker.url, configuration) as cluster:
@@ -190,7 +200,7 @@ async def test_the_scheduler_decides_what_evaluate_decides_of_a_dump(broker, tmp
             await split(cluster, draw, now)
             await prioritizer.run_once(now)
             [(since,)] = cluster.rows("SELECT coalesce(max(id), 0) FROM allocations")
-            expected = decided(cluster)
+            expected = decided(cluster, queues)
             if not await scheduler.run_once(now):
                 continue  # nothing that came can run yet: no trigger, no cycle
             found = recorded(cluster, since)

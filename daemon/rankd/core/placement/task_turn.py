@@ -3,7 +3,8 @@
 A task gets a record, with a larger id than its array, when it starts or is addressed alone. So a task that is queued
 again, was released, or was changed alone would come after all others, by its id. Here it comes at its index instead:
 the array's entry is divided where such a task belongs. Only tasks with the same priority as their array move; jobs of
-others between them were submitted at the same instant.
+others between them were submitted at the same instant. Under first come, first served, each record has a priority by
+its own id. Tasks with such a priority come with their array, which was submitted first.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import numpy as np
 from rankd.core.model.index_set import EMPTY, IndexSet
 from rankd.core.placement.problem import WaitingJobs
 from rankd.core.ranking.columns import IntArray
+from rankd.core.ranking.priority import initial_priority
 
 MOST = 10_000
 """In a leaf with more tasks that have records of their own, they go by their ids: a cycle must not take long."""
@@ -64,14 +66,20 @@ def in_turn(
 
 def _groups(waiting: WaitingJobs, tasks: Sequence[int], rest: int | None, n_ranked: int) -> Iterator[list[int]]:
     """The places of an array's entries that belong together: with the same priority and application."""
-    found: dict[tuple[int, int], list[int]] = {}
+    found: dict[tuple[int | None, int], list[int]] = {}
     for place in tasks if rest is None else [rest, *tasks]:
         like = place
         if rest is not None and place >= n_ranked and waiting.kinds[place] == waiting.kinds[rest]:
             like = rest
         application = -1 if waiting.applications is None else int(waiting.applications[like])
-        found.setdefault((int(waiting.priorities[like]), application), []).append(place)
+        found.setdefault((_compared_priority(waiting, like), application), []).append(place)
     return (sorted(group) for group in found.values() if len(group) > 1)
+
+
+def _compared_priority(waiting: WaitingJobs, place: int) -> int | None:
+    """The priority by which tasks of an array are compared; None: it is that of first come, first served."""
+    priority = int(waiting.priorities[place])
+    return None if priority == initial_priority(waiting.jobs[place]) else priority
 
 
 def _parts(

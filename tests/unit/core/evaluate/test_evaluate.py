@@ -226,3 +226,17 @@ def test_tasks_count_as_jobs_in_quotas_and_limits(decide, leaf, more, n_started,
     result = decide(jobs=[job], nodes=NODES, queues=queues(leaf))
     assert [(start["job"], start["task"]) for start in result["allocations"]] == [("a", n) for n in range(n_started)]
     assert result.by_id["a"]["reason"] == reason
+
+
+@pytest.mark.parametrize("leaf", [{}, {"properties": {"application.sort.priority": "disabled"}}])
+@pytest.mark.parametrize("policy", ["multifactor", "class", "fcfs"])
+def test_tasks_start_in_ascending_index_whatever_orders_the_leaf(decide, leaf, policy):
+    own = {"user": "alice", "submitted_at": NOW - 60}
+    jobs = [
+        {**own, "id": 17, "sequence": 17, "array": "2,4"},
+        {"id": 20, "sequence": 20, "user": "alice", "submitted_at": NOW - 50},
+        *({**own, "id": n, "sequence": n, "array_job": 17, "array_task": task} for n, task in ((50, 3), (51, 1))),
+    ]
+    result = decide(jobs=jobs, nodes=NODES, queues=queues(leaf), priority={"policy": policy})
+    started = [(start["job"], start.get("task")) for start in result["allocations"]]
+    assert started == [(51, None), (17, 2), (50, None), (17, 4), (20, None)]

@@ -37,6 +37,15 @@ def test_tasks_without_a_rest_are_in_order_too():
     assert turned((20, 9, 1), (51, 9, 1), (50, 9, 1))[0] == [(20, 1), (50, 1), (51, 1)]
 
 
+def test_under_first_come_first_served_a_task_comes_with_its_array():
+    first = 2**31
+    order, priorities = turned((17, first - 17, 5), (20, first - 20, 1), (50, first - 50, 1), (51, first - 51, 1))
+    assert order == [(50, 1), (17, 3), (51, 1), (17, 2), (20, 1)]
+    assert priorities == [first - 17] * 4 + [first - 20]
+    order, _ = turned((17, first - 17, 5), (20, first - 20, 1), (50, -3, 1))
+    assert order == [(17, 5), (20, 1), (50, 1)], "an administrator has fixed its priority"
+
+
 def test_what_is_not_ranked_yet_comes_with_its_array():
     order, priorities = turned((17, 9, 5), (20, 8, 1), (51, -7, 1), (50, -8, 1), n_ranked=2)
     assert (order, priorities) == ([(50, 1), (17, 3), (51, 1), (17, 2), (20, 1)], [9, 9, 9, 9, 8])
