@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from rankd.core.errors import Refused
+from rankd.core.model.nodelist import unfold
 from rankd.core.model.quantity import VCORE
 from rankd.core.near_name import cut
 from rankd.core.simulate.trace import UNKNOWN, TraceJob
@@ -69,6 +70,7 @@ def record(row: Row) -> TraceJob:
         group=row["account"] or "",
         queue=row["queue"] or "",
         partition=row["partition"] or "",
+        whole_nodes=_whole_nodes(row),
     )
 
 
@@ -76,6 +78,11 @@ def _held(row: Row) -> float:
     """The cores that an exclusive job had; unknown for others, which have what they ask for."""
     allocated: Mapping[str, float] | None = row.get("allocated")
     return float(allocated.get("vcore") or UNKNOWN) if allocated else UNKNOWN
+
+
+def _whole_nodes(row: Row) -> int:
+    """How many nodes an exclusive job had; 0 for others."""
+    return len(unfold(row["nodelist"])) if row.get("allocated") and row["nodelist"] else 0
 
 
 def _nodes(rows: Sequence[Row]) -> list[Node]:

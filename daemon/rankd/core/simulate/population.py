@@ -14,25 +14,30 @@ from rankd.core.model.association import Association
 from rankd.core.model.quantity import VCORE, scaled
 from rankd.core.placement.request import Shape
 from rankd.core.ranking.columns import NO_GROUP, FloatArray, IntArray, JobColumns, JobRow
-from rankd.core.simulate.site import Site, leaf_of, shape_of
+from rankd.core.simulate.site import MILLICORES, Site, leaf_of, shape_of, whole_shape
 from rankd.core.simulate.trace import WorkJob
 
 DEFAULT_ACCOUNT = "default"
 _USUAL_URGENCY = 16
 
 
-class _Kinds(NamedTuple):
-    """The shapes of jobs by their number of processors, and the indices of these shapes."""
+_Size = tuple[int, int, int]
+"""A job's processors, its whole nodes (0: it shares nodes), and the cores that it needs on each of these."""
 
-    shapes: dict[int, Shape]
-    numbers: dict[int, int]
+
+class _Kinds(NamedTuple):
+    """The shapes of jobs by their size, and the indices of these shapes."""
+
+    shapes: dict[_Size, Shape]
+    numbers: dict[_Size, int]
 
 
 class Population(msgspec.Struct, frozen=True, kw_only=True):
     """All jobs of a simulation; job ``i`` has the id ``i + 1``, in the order of submission.
 
-    ``accounts``: of each job. ``leaves``: the queue id of each. ``shapes``: by index in ``columns``. ``rates`` float64
-    (n,): billing units per second while a job runs. ``runs_s``, ``limits_s`` float64 (n,). ``processors`` int64 (n,).
+    ``accounts``: of each job. ``leaves``: the queue id of each. ``shapes``: by index in ``columns``. ``totals``: what a
+    job of each shape counts with in quotas. ``rates`` float64 (n,): billing units per second while a job runs.
+    ``runs_s``, ``limits_s`` float64 (n,). ``processors`` int64 (n,).
     """
 
     jobs: Sequence[WorkJob]
@@ -40,6 +45,7 @@ class Population(msgspec.Struct, frozen=True, kw_only=True):
     accounts: Sequence[str]
     columns: JobColumns
     shapes: Sequence[Shape]
+    totals: Sequence[dict[str, int]]
     rates: FloatArray
     runs_s: FloatArray
     limits_s: FloatArray
@@ -61,7 +67,13 @@ def populate(site: Site, jobs: Sequence[WorkJob], queue_ids: Mapping[tuple[str, 
     qos = next((place for place, one in enumerate(site.qos) if one.name == site.default_qos), NO_GROUP)
     usage_factor = site.qos[qos].usage_factor if qos != NO_GROUP else 1.0
     billing = site.priority.fairshare.billing
-    prices = {size: billing_rate(shape.resources, shape.nodes, billing, usage_factor) for size, shape in shapes.items()}
+    totals = {size: _total(size, shape) for size, shape in shapes.items()}
+    prices = {
+        size: billing_rate(totals[size], 1, billing, usage_factor)
+        if shape.exclusive
+        else billing_rate(shape.resources, shape.nodes, billing, usage_factor)
+        for size, shape in shapes.items()
+    }
     associations = [tree.user_indices[account, job.user] for account, job in zip(accounts, jobs, strict=True)]
     return Population(
         jobs=jobs,
@@ -69,7 +81,8 @@ def populate(site: Site, jobs: Sequence[WorkJob], queue_ids: Mapping[tuple[str, 
         accounts=accounts,
         columns=JobColumns.from_rows(_rows(jobs, associations, leaves, qos, kinds)),
         shapes=list(shapes.values()),
-        rates=np.array([prices[job.processors] for job in jobs], dtype=np.float64),
+        totals=list(totals.values()),
+        rates=np.array([prices[_size(job)] for job in jobs], dtype=np.float64),
         runs_s=np.array([job.run_s for job in jobs], dtype=np.float64),
         limits_s=np.array([job.limit_s for job in jobs], dtype=np.float64),
         processors=np.array([job.processors for job in jobs], dtype=np.int64),
@@ -77,13 +90,24 @@ def populate(site: Site, jobs: Sequence[WorkJob], queue_ids: Mapping[tuple[str, 
 
 
 def _kinds_of(site: Site, jobs: Sequence[WorkJob]) -> _Kinds:
-    shapes: dict[int, Shape] = {}
-    numbers: dict[int, int] = {}
+    shapes: dict[_Size, Shape] = {}
+    numbers: dict[_Size, int] = {}
     for job in jobs:
-        if job.processors not in shapes:
-            numbers[job.processors] = len(shapes)
-            shapes[job.processors] = shape_of(job.processors, site.nodes, site.partition.name)
+        size = _size(job)
+        if size not in shapes:
+            numbers[size] = len(shapes)
+            whole = whole_shape(job, site.nodes, site.partition.name)
+            shapes[size] = whole or shape_of(job.processors, site.nodes, site.partition.name)
     return _Kinds(shapes, numbers)
+
+
+def _size(job: WorkJob) -> _Size:
+    return job.processors, job.whole_nodes, job.cores
+
+
+def _total(size: _Size, shape: Shape) -> dict[str, int]:
+    """What a job counts with, on all its nodes together: whole nodes as in the trace."""
+    return {VCORE: size[0] * MILLICORES} if shape.exclusive else scaled(shape.resources, shape.nodes)
 
 
 def _rows(
@@ -101,9 +125,9 @@ def _rows(
             application=NO_GROUP,
             class_value=0,
             urgency=_USUAL_URGENCY,
-            nodes=shapes[job.processors].nodes,
-            vcore=shapes[job.processors].resources[VCORE],
-            shape=numbers[job.processors],
+            nodes=shapes[_size(job)].nodes,
+            vcore=shapes[_size(job)].resources[VCORE],
+            shape=numbers[_size(job)],
             time_limit_s=job.limit_s,
             submitted_at=job.submit_s,
             eligible_at=job.submit_s,
@@ -124,8 +148,3 @@ def _with_newcomers(
         *(Association(account=account) for account in missing),
         *(Association(account=account, user=user) for account, user in new),
     ]
-
-
-def total_of(shapes: Sequence[Shape]) -> list[dict[str, int]]:
-    """What a job of each shape asks for on all its nodes together."""
-    return [scaled(shape.resources, shape.nodes) for shape in shapes]

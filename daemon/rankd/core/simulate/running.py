@@ -39,13 +39,16 @@ class Running:
         """Jobs start now on these nodes."""
         counts = [len(names) for names in nodes]
         rows = [self._nodes.rows[name] for names in nodes for name in names]
-        vectors = [self._nodes.demand(self._shape(work, place)).vector for place in places]
+        shapes = [self._shape(work, place) for place in places]
+        vectors = np.repeat(np.array([self._nodes.demand(shape).vector for shape in shapes]), counts, axis=0)
+        whole = np.repeat([shape.exclusive for shape in shapes], counts)
+        vectors[whole] = self._nodes.whole[rows][whole]
         repeated = np.repeat(np.array(places, dtype=np.int64), counts)
         self._places = np.concatenate([self._places, repeated])
         self._ends_s = np.concatenate([self._ends_s, now + work.runs_s[repeated]])
         self.held = Held(
             np.concatenate([self.held.rows, np.array(rows, dtype=np.int64)]),
-            np.concatenate([self.held.vectors, np.repeat(np.array(vectors), counts, axis=0)]),
+            np.concatenate([self.held.vectors, vectors]),
             np.concatenate([self.held.ends_at, now + work.limits_s[repeated]]),
         )
         np.subtract.at(self.free, self.held.rows[-len(rows) :], self.held.vectors[-len(rows) :])

@@ -25,7 +25,7 @@ from rankd.core.ranking.queue_view import QueueView, queue_views
 from rankd.core.ranking.ranking import Ranking, RankingState, rank
 from rankd.core.simulate.kinds import SimulatedKinds
 from rankd.core.simulate.order import LiveOrder, Order, StaticOrder
-from rankd.core.simulate.population import Population, populate, total_of
+from rankd.core.simulate.population import Population, populate
 from rankd.core.simulate.running import Running, UsageBook
 from rankd.core.simulate.site import MILLICORES, Site
 from rankd.core.simulate.trace import WorkJob
@@ -61,8 +61,8 @@ class Simulation:
         self._book = UsageBook(self.work, site.priority.fairshare.half_life_s, begin_s)
         self._used: dict[int, Resources] = {}
         self._tenants: dict[int, Tenant] = {}
-        self._cores = self.work.columns.vcores * self.work.columns.nodes
-        self._whole = total_of(self.work.shapes)
+        self._whole = self.work.totals
+        self._cores = np.array([total[VCORE] for total in self._whole], dtype=np.int64)[self.work.columns.shapes]
         self._names = Names(
             associations=association_names(self.work.tree, np.arange(self.work.tree.n_users, dtype=np.int64)),
             qos=[one.name for one in site.qos],

@@ -15,6 +15,7 @@ from rankd.core.placement.node_table import NodeSortPolicy
 from rankd.core.placement.request import Shape
 from rankd.core.ranking.application_sort import ApplicationSortPolicy
 from rankd.core.ranking.factor import Factor
+from rankd.core.simulate.trace import WorkJob
 
 MILLICORES = 1000
 POOL = "pool"
@@ -68,6 +69,22 @@ def shape_of(processors: int, nodes: Sequence[Node], partition: str) -> Shape:
         nodes=count,
         min_nodes=count,
         resources={VCORE: -(-processors // count) * MILLICORES},
+    )
+
+
+def whole_shape(job: WorkJob, nodes: Sequence[Node], partition: str) -> Shape | None:
+    """The request of a job for nodes of its own; None if it shares nodes, or if too few nodes here could hold it."""
+    if not job.whole_nodes or [node.name for node in nodes] == [POOL]:
+        return None
+    able = sum(node.capacity.get(VCORE, 0) // MILLICORES >= job.cores for node in nodes)
+    if able < job.whole_nodes:
+        return None
+    return Shape(
+        partition=partition,
+        nodes=job.whole_nodes,
+        min_nodes=job.whole_nodes,
+        resources={VCORE: max(job.cores, 1) * MILLICORES},
+        exclusive=True,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
@@ -17,7 +18,10 @@ UNKNOWN_USER = "unknown"
 
 
 class TraceJob(NamedTuple):
-    """A record. Times in seconds; -1 is an unknown number, "" an unknown name."""
+    """A record. Times in seconds; -1 is an unknown number, "" an unknown name.
+
+    ``whole_nodes``: how many nodes it had for itself alone; 0 if it shared them, or if the trace does not know that.
+    """
 
     number: str
     submit_s: float
@@ -29,6 +33,7 @@ class TraceJob(NamedTuple):
     group: str
     queue: str
     partition: str
+    whole_nodes: int = 0
 
 
 class Selection(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,7 +61,10 @@ class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WorkJob(NamedTuple):
-    """A job of a simulation. ``run_s`` is at most ``limit_s``."""
+    """A job of a simulation. ``run_s`` is at most ``limit_s``.
+
+    ``whole_nodes``: how many nodes it needs for itself alone, with ``cores`` on each; 0: it shares nodes.
+    """
 
     number: str
     submit_s: float
@@ -67,6 +75,8 @@ class WorkJob(NamedTuple):
     group: str
     queue: str
     partition: str
+    whole_nodes: int = 0
+    cores: int = 0
 
 
 def select(records: Iterable[TraceJob], selection: Selection, processors: int) -> tuple[list[WorkJob], LeftOut]:
@@ -129,4 +139,6 @@ def _job(record: TraceJob, selection: Selection) -> WorkJob:
         group=record.group,
         queue=record.queue,
         partition=record.partition,
+        whole_nodes=record.whole_nodes,
+        cores=math.ceil(max(record.requested, 0.0) / record.whole_nodes) if record.whole_nodes else 0,
     )

@@ -2,6 +2,7 @@ import pytest
 
 from rankd.cli.what_if.site_trace import period_s, record
 from rankd.core.errors import Refused
+from rankd.core.simulate.trace import Selection, select
 
 ROW = {
     "id": 17,
@@ -17,6 +18,7 @@ ROW = {
     "account": "physics",
     "queue": "root.gpu",
     "partition": "default",
+    "nodelist": "n[1-2]",
 }
 
 
@@ -28,7 +30,10 @@ def test_a_record_has_the_times_and_the_size_of_its_last_run():
 
 def test_an_exclusive_job_has_the_cores_of_its_nodes_and_a_task_its_name():
     job = record({**ROW, "allocated": {"vcore": 64.0}, "array_job": 5, "array_task": 3})
-    assert (job.number, job.allocated) == ("5_3", 64.0)
+    assert (job.number, job.allocated, job.whole_nodes) == ("5_3", 64.0, 2)
+    [work], _ = select([job], Selection(), 64)
+    assert (work.processors, work.whole_nodes, work.cores) == (64, 2, 2)
+    assert record(ROW).whole_nodes == 0
 
 
 def test_what_never_started_and_what_has_no_limit_is_unknown():
