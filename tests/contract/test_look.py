@@ -231,7 +231,7 @@ async def test_accounting_has_the_cause_of_an_end_also_once_its_events_are_delet
     await end(world, row["id"], "n1", at=NOW + 5, exit_status=137, cause="out_of_memory", message=message)
     for _ in range(2):
         [row] = await world.look(accounting, AccountingFilter(limit=1))
-        assert (row["state"], row["cause"], row["message"]) == ("failed", "out_of_memory", message)
+        assert (row["state"], row["cause"], row["message"]) == ("out_of_memory", "out_of_memory", message)
         await world.write(move_mark, Mark.JOBS, await world.read(last_id, "job_events"))
         await world.write(prune_events, "job_events", 0, NOW + 3600)
     assert await world.look(job_events, row["id"]) == []

@@ -178,3 +178,23 @@ def test_arrays_of_before_get_the_first_start_the_last_end_and_the_highest_exit_
     assert [whole[name] for name in ("started_at", "exit_status", "signal")] == [5.0, 4, 1]
     assert [one["started_at"] for one in others] == [7.0, 5.0, 6.0]
     assert contents(connection)["arrays"][0]["ended_at"] == 20.0
+
+
+@pytest.mark.parametrize("engine", ENGINES[:1], indirect=True, ids=["sqlite"])
+def test_old_jobs_that_were_killed_for_memory_get_the_state_and_others_keep_theirs(connection):
+    upgrade_to(connection, "0042")
+    tables = tables_of(connection)
+    needed = {
+        name: {column.name: _any(column) for column in tables[name].columns if not column.nullable}
+        for name in ("jobs", "job_events")
+    }
+    single = dict.fromkeys(("array_job", "array_task", "key", "application_id"))
+    ends = [("failed", "out_of_memory"), ("failed", None), ("cancelled", "cancel")]
+    for number, (state, cause) in enumerate(ends, 1):
+        connection.execute(insert(tables["jobs"]).values(needed["jobs"] | single | {"id": number, "state": state}))
+        event = {"id": number, "job_id": number, "event": "fail", "state": state, "cause": cause}
+        connection.execute(insert(tables["job_events"]).values(needed["job_events"] | event))
+    upgrade_to(connection, "head")
+    assert [row["state"] for row in contents(connection)["jobs"]] == ["out_of_memory", "failed", "cancelled"]
+    events = [(row["event"], row["state"], row["cause"]) for row in contents(connection)["job_events"]]
+    assert events[:2] == [("exceed_memory", "out_of_memory", "out_of_memory"), ("fail", "failed", None)]

@@ -51,10 +51,14 @@ async def test_who_goes_over_the_memory_limit_is_ended_and_told(broker, tmp_path
         eat = (sys.executable, "-c", EATER)
         await intake.order(starts=[start(1, *eat, "300", resources={"memory": 64 * MIB})])
         await intake.order(starts=[start(2, *eat, "30", resources={"memory": 64 * MIB})])
-        over, under = await intake.ended(1), await intake.ended(2)
+        parent = f"{sys.executable} -c '{EATER.replace(chr(39), chr(34))}' 300; exit 0"
+        await intake.order(starts=[start(3, "sh", "-c", parent, resources={"memory": 64 * MIB})])
+        over, under, child = await intake.ended(1), await intake.ended(2), await intake.ended(3)
     assert (over.cause, over.signal) == ("out_of_memory", 9)
-    assert "memory limit" in over.message
+    assert over.message.startswith("killed for memory: asked for 64 MiB, peak ")
+    assert over.message.endswith(" on n1; ask for more with --mem")
     assert (under.cause, under.exit_status) == (None, 0)
+    assert (child.cause, child.exit_status) == ("out_of_memory", 0)
 
 
 @needs_memory

@@ -25,6 +25,7 @@ STATES: Mapping[str, str] = {
     "timeout": "has reached its time limit",
     "cancelled": "was cancelled",
     "node_lost": "was lost with its node",
+    "out_of_memory": "was killed for memory",
 }
 """How a job that does not wait has ended."""
 REASONS: Mapping[str, str] = {

@@ -13,11 +13,10 @@ from typing import Any
 import msgspec
 
 from rankd.core.admission.dependency import Awaited, Blocked, job_in, named_jobs
-from rankd.core.model.job import BY_INDEX, State
+from rankd.core.model.job import BY_INDEX, ENDED_BADLY, State
 from rankd.store.feed.job import ChangedJob
 
 _SPOILT, _BEGUN = "spoilt", "begun"
-_ENDED_BADLY = frozenset({State.FAILED, State.TIMEOUT, State.CANCELLED, State.NODE_LOST})
 
 
 class Due(msgspec.Struct):
@@ -179,7 +178,7 @@ class BlockedJobs:
             self._told[_BEGUN].discard(array)
             return
         self._due.jobs |= self._waiting_for.get(f"{array}_{task}", set())
-        if state in _ENDED_BADLY:
+        if state in ENDED_BADLY:
             self._note_spoilt(array)
         if array in self._for_begin and array not in self._told[_BEGUN]:
             self._due.begun.add(array)

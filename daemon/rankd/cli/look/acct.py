@@ -174,8 +174,6 @@ def _of(name: str) -> Callable[[Row], object]:
 
 def _state(row: Row) -> str:
     """The state in sacct's words: ``CANCELLED by alice``, ``OUT_OF_MEMORY``."""
-    if row["state"] == "failed" and row.get("cause") == "out_of_memory":
-        return "OUT_OF_MEMORY"
     by = row.get("cancelled_by")
     word = _WORDS.get(row["state"], row["state"].upper())
     return f"{word} by {by}" if by else word

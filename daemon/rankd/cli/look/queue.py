@@ -40,6 +40,7 @@ SHORT_STATES = {
     "timeout": "TO",
     "cancelled": "CA",
     "node_lost": "NF",
+    "out_of_memory": "OOM",
 }
 RUNNING = ("allocated", "running")
 MOST_TASKS = 10_000

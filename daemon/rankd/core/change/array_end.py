@@ -12,7 +12,7 @@ from rankd.core.model.job import ACTIVE_STATES, Event, State
 _ENDS: Mapping[Event, str] = {
     Event.COMPLETE: "n_completed",
     Event.CANCEL: "n_cancelled",
-    **dict.fromkeys((Event.FAIL, Event.TIME_OUT, Event.LOSE_NODE), "n_failed"),
+    **dict.fromkeys((Event.FAIL, Event.TIME_OUT, Event.LOSE_NODE, Event.EXCEED_MEMORY), "n_failed"),
 }
 COUNTED = ("n_open", "n_active", "n_completed", "n_failed", "n_cancelled")
 """The numbers of an array that events of its tasks change."""

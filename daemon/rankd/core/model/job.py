@@ -37,9 +37,13 @@ class State(StrEnum):
     TIMEOUT = "timeout"
     CANCELLED = "cancelled"
     NODE_LOST = "node_lost"
+    OUT_OF_MEMORY = "out_of_memory"
 
 
-FINAL_STATES = frozenset({State.COMPLETED, State.FAILED, State.TIMEOUT, State.CANCELLED, State.NODE_LOST})
+FINAL_STATES = frozenset(
+    {State.COMPLETED, State.FAILED, State.TIMEOUT, State.CANCELLED, State.NODE_LOST, State.OUT_OF_MEMORY}
+)
+ENDED_BADLY = FINAL_STATES - {State.COMPLETED}
 ACTIVE_STATES = frozenset({State.ALLOCATED, State.RUNNING})
 
 
@@ -49,7 +53,7 @@ class Event(StrEnum):
     ``SPLIT``: tasks of an array get records of their own; it is an event of the array and the first one of each task.
     ``RUN_OUT``: the same, with the array's last pending task. ``MATCH``: tasks of an array that waits by index may
     start, or are cancelled, because their counterparts have ended. ``IDLE``: a running job has not used its GPUs for
-    ``devices.idle_notify_s``; it goes on.
+    ``devices.idle_notify_s``; it goes on. ``EXCEED_MEMORY``: the kernel killed processes of it for memory.
     """
 
     SUBMIT = "submit"
@@ -66,6 +70,7 @@ class Event(StrEnum):
     REQUEUE = "requeue"
     TAKE_BACK = "take_back"
     LOSE_NODE = "lose_node"
+    EXCEED_MEMORY = "exceed_memory"
     SPLIT = "split"
     RUN_OUT = "run_out"
     MATCH = "match"
@@ -80,6 +85,7 @@ _ENDS = {
     Event.CANCEL: State.CANCELLED,
     Event.REQUEUE: State.PENDING,
     Event.LOSE_NODE: State.NODE_LOST,
+    Event.EXCEED_MEMORY: State.OUT_OF_MEMORY,
 }
 
 TRANSITIONS: Mapping[tuple[State | None, Event], State] = MappingProxyType(

@@ -73,6 +73,7 @@ _OF_EVENT: Mapping[str, Wanted] = MappingProxyType(
         "cancel": Wanted.END,
         "fail": Wanted.END | Wanted.FAIL,
         "lose_node": Wanted.END | Wanted.FAIL,
+        "exceed_memory": Wanted.END | Wanted.FAIL,
         "time_out": Wanted.END | Wanted.FAIL | Wanted.TIMEOUT,
         "requeue": Wanted.REQUEUE,
         "idle": Wanted.IDLE,

@@ -9,6 +9,8 @@ import msgspec
 from rankd.core.model.delivery import NOT_TAKEN
 from rankd.core.model.job import Event
 
+OUT_OF_MEMORY = "out_of_memory"
+"""The cause of a part of which the kernel killed processes for memory, also if its command succeeded."""
 REQUEUE_CAUSES = frozenset({"agent_stopped", "agent_restarted", "lost", "node_lost", NOT_TAKEN})
 """Causes that are not the job's fault: its agent stopped, lost it or did not take it, or its node is silent."""
 
@@ -33,6 +35,8 @@ class JobEnd(msgspec.Struct, frozen=True, kw_only=True):
 def decide_end(ends: Sequence[NodeEnd], *, cancelled: bool, may_requeue: bool, started: bool = True) -> JobEnd:
     """How a job ended. The first part that failed decides, without the parts that were cancelled because of another.
 
+    A part of which the kernel killed processes for memory decides before any other: the others failed because of it.
+
     ``cancelled``: a user has asked to cancel the job. Then a failed job counts as cancelled, but a job whose parts all
     succeeded has completed. A job that did not start (``started``) because an agent did not take it waits again,
     whatever its limit of requeues.
@@ -40,7 +44,8 @@ def decide_end(ends: Sequence[NodeEnd], *, cancelled: bool, may_requeue: bool, s
     bad = [end for end in ends if not is_well(end)]
     # if one part fails, rankd cancels the others; the clocks of nodes can't show which part was first
     own = [end for end in bad if end.cause != "cancel"]
-    worst = (own or bad or list(ends))[0]
+    too_large = [end for end in own if end.cause == OUT_OF_MEMORY]
+    worst = (too_large or own or bad or list(ends))[0]
     event = _event(worst, cancelled=cancelled, may_requeue=may_requeue)
     if worst.cause == NOT_TAKEN and not started and event is not Event.CANCEL:
         event = Event.TAKE_BACK
@@ -57,6 +62,28 @@ def is_well(end: NodeEnd) -> bool:
     return end.exit_status == 0 and end.signal is None and end.cause is None
 
 
+def memory_message(asked_bytes: int | None, peak_bytes: int | None, node: str | None) -> str:
+    """What a user is told whose job the kernel killed for memory. None: not known, or no limit of its own.
+
+    >>> memory_message(4 * 2**30, 4 * 2**30, "n1")
+    'killed for memory: asked for 4 GiB, peak 4.0 GiB on n1; ask for more with --mem'
+    >>> memory_message(None, 300 * 2**20, None)
+    'killed for memory: asked for no limit, peak 300.0 MiB; the node had no more'
+    """
+    asked = "no limit" if asked_bytes is None else _in_binary(asked_bytes, "{:.4g}")
+    peak = "" if peak_bytes is None else f", peak {_in_binary(peak_bytes, '{:.1f}')}"
+    advice = "the node had no more" if asked_bytes is None else "ask for more with --mem"
+    return f"killed for memory: asked for {asked}{peak}{f' on {node}' if node else ''}; {advice}"
+
+
+def _in_binary(amount: int, form: str) -> str:
+    """Bytes in the largest unit that they fill."""
+    for unit, size in (("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+        if amount >= size:
+            return f"{form.format(amount / size)} {unit}"
+    return f"{amount} bytes"
+
+
 def _event(end: NodeEnd, *, cancelled: bool, may_requeue: bool) -> Event:
     if is_well(end):
         return Event.COMPLETE
@@ -64,6 +91,8 @@ def _event(end: NodeEnd, *, cancelled: bool, may_requeue: bool) -> Event:
         return Event.CANCEL
     if end.cause == "timeout":
         return Event.TIME_OUT
+    if end.cause == OUT_OF_MEMORY:
+        return Event.EXCEED_MEMORY
     if end.cause in REQUEUE_CAUSES:
         return Event.REQUEUE if may_requeue else Event.LOSE_NODE
     return Event.FAIL

@@ -23,6 +23,7 @@ _WORDS = {
     "time_out": "reached its time limit",
     "cancel": "was cancelled",
     "lose_node": "lost its node",
+    "exceed_memory": "was killed for memory",
     "requeue": "is queued again",
     "idle": "does not use its GPUs",
 }

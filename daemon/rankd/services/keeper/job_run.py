@@ -12,6 +12,7 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from rankd.core.model.job_environment import exit_of
+from rankd.core.model.outcome import OUT_OF_MEMORY, memory_message
 from rankd.services.keeper.cgroup_job import GroupError, JobGroup, Used, measured
 from rankd.services.keeper.message import KeepJob, StartStep, StepHappened
 from rankd.services.keeper.process import Ended, Process, not_forked
@@ -225,7 +226,7 @@ class JobRun:
         unkillable = 0
         if settled is None:
             unkillable = await self._empty_group()
-            settled = await self._in_thread(lambda: self._measure_and_remove(ended))
+            settled = await self._in_thread(self._measure_and_remove)
         self._around.groups.remove_later(settled.left)
         if self._relay:
             relay, self._relay = self._relay, None
@@ -244,11 +245,11 @@ class JobRun:
         Runs in a thread, so that the usual case takes one call.
         """
         ended = process.reap()
-        return ended, None if self._group.members() else self._measure_and_remove(ended)
+        return ended, None if self._group.members() else self._measure_and_remove()
 
-    def _measure_and_remove(self, ended: Ended) -> Settled:
-        oom_kills = self._group.oom_kills() if ended.returncode else 0
-        return Settled(self._group.used(), oom_kills, self._group.remove())
+    def _measure_and_remove(self) -> Settled:
+        """Counts kills for memory also of a command that succeeded: the kernel may have killed one of its children."""
+        return Settled(self._group.used(), self._group.oom_kills(), self._group.remove())
 
     async def _empty_group(self) -> int:
         """KILL the processes in the job's group until it is empty; returns how many could not be killed."""
@@ -264,13 +265,13 @@ class JobRun:
     def _ended(self, ended: Ended, settled: Settled, unkillable: int) -> Report:
         exit_status, number = exit_of(ended.returncode)
         too_large = self._cause is None and settled.oom_kills > 0
-        message = "the job went over its memory limit; ask for more" if too_large else None
+        message = self._memory_message(settled.used) if too_large else None
         if unkillable:
             message = f"{unkillable} processes of the job could not be killed and are still on the node"
         used = settled.used
         return self._report(
             at=self._end_at(),
-            cause="out_of_memory" if too_large else self._cause,
+            cause=OUT_OF_MEMORY if too_large else self._cause,
             message=message,
             exit_status=exit_status,
             signal=number,
@@ -278,6 +279,11 @@ class JobRun:
             cpu_s=round(ended.cpu_s if used.cpu_s is None else used.cpu_s, 6),
             measured=measured(used),
         )
+
+    def _memory_message(self, used: Used) -> str:
+        limits = self._order.plan.limits
+        asked = None if limits is None else limits.memory_bytes
+        return memory_message(asked, used.peak_bytes, self._order.plan.environment.get("RANKD_NODE_NAME"))
 
     def _finished(self, **fields: object) -> Report:
         """The report of the end of a job that did not run to its end."""

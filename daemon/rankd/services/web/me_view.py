@@ -6,6 +6,7 @@ from collections import Counter
 from typing import Any
 
 from rankd.core.admission.submitter import Submitter
+from rankd.core.model.job import FINAL_STATES
 from rankd.services.web.page import Page
 from rankd.services.web.view import Given
 from rankd.store.engine.reading import Reader
@@ -15,7 +16,7 @@ from rankd.wire.job_selection import JobFilter
 
 ROWS = 200
 OPEN = ["pending", "allocated", "running"]
-ENDED = ["completed", "failed", "timeout", "cancelled", "node_lost"]
+ENDED = sorted(state.value for state in FINAL_STATES)
 
 
 async def me(page: Page, asker: Submitter, _given: Given) -> str:

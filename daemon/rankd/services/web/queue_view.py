@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from rankd.core.admission.privacy import Row, seen, sees_all
 from rankd.core.admission.submitter import Submitter
 from rankd.core.errors import Refused
+from rankd.core.model.job import FINAL_STATES
 from rankd.core.words import DECISIONS, OVERRIDES
 from rankd.services.web.bar import compared, extent, parts
 from rankd.services.web.page import Page
@@ -22,7 +23,7 @@ from rankd.wire.page import JobList
 
 ROWS = 50
 RUNNING = ["allocated", "running"]
-ENDED = ["completed", "failed", "timeout", "cancelled", "node_lost"]
+ENDED = sorted(state.value for state in FINAL_STATES)
 STATES = ("", "waiting", "running", "ended")
 FILTERS = ("user", "account", "queue", "text", "state", "after")
 

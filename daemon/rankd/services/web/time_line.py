@@ -6,10 +6,12 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from rankd.core.model.job import FINAL_STATES
+
 WIDTH = 900.0
 LEAST = 2.0
 """The shortest part that can still be seen."""
-OVER = frozenset({"completed", "failed", "timeout", "cancelled", "node_lost"})
+OVER = frozenset(state.value for state in FINAL_STATES)
 
 
 class Part(NamedTuple):

@@ -14,7 +14,14 @@ from rankd.store.engine.plan import most
 from rankd.store.schema.table import job_events
 
 _FREES = written(
-    Event.COMPLETE, Event.FAIL, Event.TIME_OUT, Event.CANCEL, Event.REQUEUE, Event.TAKE_BACK, Event.LOSE_NODE
+    Event.COMPLETE,
+    Event.FAIL,
+    Event.TIME_OUT,
+    Event.CANCEL,
+    Event.REQUEUE,
+    Event.TAKE_BACK,
+    Event.LOSE_NODE,
+    Event.EXCEED_MEMORY,
 )
 _FREEING = (
     select(job_events.c.id)

@@ -24,7 +24,7 @@ from rankd.core.model.array import JobName, parse_name
 from rankd.core.model.association import Association
 from rankd.core.model.device import with_models, without_sum
 from rankd.core.model.index_set import each, of, read, union, written
-from rankd.core.model.job import BY_INDEX, SINGLETON, URGENCY_DEFAULT, Event, State
+from rankd.core.model.job import BY_INDEX, ENDED_BADLY, SINGLETON, URGENCY_DEFAULT, Event, State
 from rankd.core.model.quantity import shown_resources
 from rankd.core.model.setting import PrioritySettings
 from rankd.store.engine.reading import Reader, Row, fetch, tuples
@@ -102,7 +102,7 @@ _TASKS = f"""SELECT t.id, t.state, t.array_job, t.array_task FROM {listed(VALUES
 ON t.array_job = {number_at("w.value", "$[0]")} AND t.array_task = {number_at("w.value", "$[1]")}"""
 _SPOILERS = f"""SELECT t.id, t.state, t.array_job, t.array_task FROM arrays y JOIN jobs t ON t.id = (
     SELECT b.id FROM jobs b WHERE b.array_job = y.job_id
-    AND b.state IN ('failed', 'timeout', 'cancelled', 'node_lost') LIMIT 1)
+    AND b.state IN ({", ".join(f"'{state}'" for state in sorted(ENDED_BADLY))}) LIMIT 1)
 WHERE y.job_id {IN_NUMBERS} AND y.n_failed + y.n_cancelled > 0"""
 """Of arrays that can't complete any more, a task that shows it."""
 

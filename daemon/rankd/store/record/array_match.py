@@ -16,7 +16,7 @@ from rankd.core.admission.dependency import awaited
 from rankd.core.change.job_change import Change
 from rankd.core.model.index_set import EMPTY, IndexSet, common, count, each, of, read, union, without
 from rankd.core.model.index_set import written as written_set
-from rankd.core.model.job import BY_INDEX, FINAL_STATES, Dependency, Event, State
+from rankd.core.model.job import BY_INDEX, ENDED_BADLY, FINAL_STATES, Dependency, Event, State
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.listed import values_of, written
 from rankd.store.record.array import cancel_rests, end_arrays
@@ -35,7 +35,7 @@ _AWAITED = (
 )
 _ENDED = select(jobs.c.array_task, jobs.c.state).where(
     jobs.c.array_job == bindparam("array"),
-    jobs.c.state.in_(written("completed", "failed", "timeout", "cancelled", "node_lost")),
+    jobs.c.state.in_(written(State.COMPLETED, *sorted(ENDED_BADLY))),
 )
 _ENDED_OF = _ENDED.where(jobs.c.array_task.in_(values_of("tasks")))
 _WAITING = (

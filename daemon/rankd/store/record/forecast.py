@@ -8,7 +8,7 @@ from typing import NamedTuple
 from sqlalchemy import and_, bindparam, delete, exists, func, or_, select, update
 
 from rankd.core.forecast.outlook import StartRange
-from rankd.core.model.job import State
+from rankd.core.model.job import ENDED_BADLY, State
 from rankd.store.engine.bulk import bulk_replace
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.listed import values_of, written
@@ -59,7 +59,7 @@ _NEVER = (
             exists().where(
                 _OF.id == _E.job_id,
                 _OF.started_at.is_(None),
-                _OF.state.in_(written(State.CANCELLED, State.FAILED, State.NODE_LOST)),
+                _OF.state.in_(written(*sorted(ENDED_BADLY - {State.TIMEOUT}))),
             ),
         ),
     )

@@ -320,18 +320,15 @@ def _update_jobs(connection: Connection, columns_of: Mapping[int, Mapping[str, V
         bulk_update(connection, "jobs", names, rows)
 
 
+_FAILURES = (Event.FAIL, Event.TIME_OUT, Event.LOSE_NODE, Event.EXCEED_MEMORY)
 _TELLS: Mapping[Event, ApplicationEvent] = {
     Event.UPDATE: ApplicationEvent.EMPTY,
     Event.ALLOCATE: ApplicationEvent.ALLOCATE,
     Event.REQUEUE: ApplicationEvent.SUBMIT,
     Event.TAKE_BACK: ApplicationEvent.SUBMIT,
-    **dict.fromkeys(
-        (Event.COMPLETE, Event.FAIL, Event.TIME_OUT, Event.CANCEL, Event.LOSE_NODE), ApplicationEvent.EMPTY
-    ),
+    **dict.fromkeys((*_FAILURES, Event.COMPLETE, Event.CANCEL), ApplicationEvent.EMPTY),
 }
 """The event that an event of a job may cause for its application."""
-
-_FAILURES = (Event.FAIL, Event.TIME_OUT, Event.LOSE_NODE)
 
 
 def _tell_applications(connection: Connection, changes: Sequence[Change], left: Mapping[int, int], now: float) -> None:

@@ -21,6 +21,7 @@ def change(job, state, event, **columns):
         (RUNNING, Event.COMPLETE, {"n_active": -1, "n_open": -1, "n_completed": 1}),
         (RUNNING, Event.FAIL, {"n_active": -1, "n_open": -1, "n_failed": 1}),
         (RUNNING, Event.TIME_OUT, {"n_active": -1, "n_open": -1, "n_failed": 1}),
+        (RUNNING, Event.EXCEED_MEMORY, {"n_active": -1, "n_open": -1, "n_failed": 1}),
         (ALLOCATED, Event.LOSE_NODE, {"n_active": -1, "n_open": -1, "n_failed": 1}),
         (RUNNING, Event.CANCEL, {"n_active": -1, "n_open": -1, "n_cancelled": 1}),
         (PENDING, Event.CANCEL, {"n_open": -1, "n_cancelled": 1}),

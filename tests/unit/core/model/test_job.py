@@ -27,6 +27,7 @@ ALLOWED = {
     (ALLOCATED, Event.TIME_OUT): State.TIMEOUT,
     (ALLOCATED, Event.CANCEL): State.CANCELLED,
     (ALLOCATED, Event.LOSE_NODE): State.NODE_LOST,
+    (ALLOCATED, Event.EXCEED_MEMORY): State.OUT_OF_MEMORY,
     (ALLOCATED, Event.REQUEUE): PENDING,
     (ALLOCATED, Event.TAKE_BACK): PENDING,
     (RUNNING, Event.IDLE): RUNNING,
@@ -35,6 +36,7 @@ ALLOWED = {
     (RUNNING, Event.TIME_OUT): State.TIMEOUT,
     (RUNNING, Event.CANCEL): State.CANCELLED,
     (RUNNING, Event.LOSE_NODE): State.NODE_LOST,
+    (RUNNING, Event.EXCEED_MEMORY): State.OUT_OF_MEMORY,
     (RUNNING, Event.REQUEUE): PENDING,
 }
 EVERYTHING = [*itertools.product([None, *State], Event)]

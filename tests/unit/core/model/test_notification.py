@@ -12,12 +12,12 @@ BOTH = Wanted.END | Wanted.TASKS
     ("wanted", "heard"),
     [
         (Wanted.START, "start"),
-        (Wanted.END, "complete fail time_out cancel lose_node"),
-        (Wanted.FAIL, "fail time_out lose_node"),
+        (Wanted.END, "complete fail time_out cancel lose_node exceed_memory"),
+        (Wanted.FAIL, "fail time_out lose_node exceed_memory"),
         (Wanted.TIMEOUT, "time_out"),
         (Wanted.REQUEUE, "requeue"),
         (Wanted.IDLE, "idle"),
-        (ALL, "start complete fail time_out cancel lose_node requeue idle"),
+        (ALL, "start complete fail time_out cancel lose_node exceed_memory requeue idle"),
         (Wanted.TASKS, ""),
     ],
 )

@@ -31,7 +31,8 @@ def test_what_is_no_fault_of_the_job_is_requeued_where_it_may_be(cause, may, eve
     ("ended", "event"),
     [
         (NodeEnd(exit_status=3), Event.FAIL),
-        (NodeEnd(signal=9, cause="out_of_memory"), Event.FAIL),
+        (NodeEnd(signal=9, cause="out_of_memory"), Event.EXCEED_MEMORY),
+        (NodeEnd(exit_status=0, cause="out_of_memory"), Event.EXCEED_MEMORY),
         (NodeEnd(exit_status=127, cause="start_failed"), Event.FAIL),
         (NodeEnd(signal=15, cause="timeout"), Event.TIME_OUT),
         (NodeEnd(exit_status=0, cause="timeout"), Event.TIME_OUT),
@@ -45,3 +46,9 @@ def test_the_first_node_that_did_not_end_well_decides():
     ends = [WELL, NodeEnd(exit_status=3), NodeEnd(signal=15, cause="gang")]
     end = decide_end(ends, cancelled=False, may_requeue=True)
     assert (end.event, end.exit_status, end.cause) == (Event.FAIL, 3, None)
+
+
+def test_a_part_that_was_killed_for_memory_decides_before_one_that_failed_earlier():
+    ends = [NodeEnd(exit_status=1), NodeEnd(exit_status=0, cause="out_of_memory")]
+    end = decide_end(ends, cancelled=False, may_requeue=True)
+    assert (end.event, end.exit_status, end.cause) == (Event.EXCEED_MEMORY, 0, "out_of_memory")
