@@ -24,6 +24,7 @@ from rankd.core.model.application import COMPLETING_S, STARTING_S
 from rankd.core.model.job import ACTIVE_STATES, FINAL_STATES, Dependency, Event, State, next_state
 from rankd.core.model.node import NodeState
 from rankd.core.model.queue import ChildTemplate
+from rankd.core.model.wait_part import COLUMNS
 from rankd.services.intake.node_watch import lose_nodes
 from rankd.services.prioritizer.eligibility import _make_eligible
 from rankd.store.engine.driver import sqlite3
@@ -506,6 +507,19 @@ class Life(RuleBasedStateMachine):
             if job["state"] == State.PENDING:
                 assert (job["eligible_at"] is not None) == (not job["held"] and job["blocked_by"] is None)
             assert (job["ended_at"] is not None) == (job["state"] in FINAL_STATES)
+
+    @invariant()
+    def the_parts_of_a_wait_add_up_to_the_whole(self):
+        if not hasattr(self, "reader"):
+            return
+        for job in self.rows("SELECT * FROM jobs"):
+            parts = [job[name] for name in COLUMNS.values()]
+            until = job["submitted_at"] if job["waited_until"] is None else job["waited_until"]
+            assert sum(parts) == until - job["submitted_at"]
+            assert min(parts) >= 0
+            assert job["waited_s"] in (None, sum(parts))
+            has_begun = job["state"] in FINAL_STATES or job["state"] == State.RUNNING
+            assert (job["waited_s"] is not None) >= has_begun
 
     @invariant()
     def a_wish_to_cancel_reaches_the_nodes(self):

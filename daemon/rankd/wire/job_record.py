@@ -39,6 +39,7 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     ``priority_breakdown`` is there while the job is pending; it is None before the first ranking. ``array``: of an
     array, the tasks that are pending. ``stdout``, ``stderr``: the files on the job's first node. ``allocated``:
     what an exclusive job holds, or held in its last run, on all its nodes together; None for other jobs.
+    ``waited_…_s``: the parts of its time up to its first start, or up to its end; None while it waits.
     """
 
     id: int
@@ -105,6 +106,12 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     cancel_if_unmet: bool | None
     retry_of: int | None
     allocated: dict[str, Amount] | None = None
+    waited_dependency_s: float | None = None
+    waited_held_s: float | None = None
+    waited_quota_s: float | None = None
+    waited_resources_s: float | None = None
+    waited_reserved_s: float | None = None
+    waited_starting_s: float | None = None
     cancelled_by: str | None = None
     env: dict[str, str] | UnsetType = UNSET
     notify: Notify | UnsetType | None = UNSET
@@ -177,6 +184,8 @@ class AccountingRow(msgspec.Struct, frozen=True, kw_only=True):
 
     Tasks of an array that have no records are one row, with the id of the array in ``id`` and ``array_job``:
     ``array_task`` is the index of a single one, ``array`` has those of several.
+
+    ``waited_…_s``: as in a job's record.
     """
 
     id: int
@@ -218,6 +227,12 @@ class AccountingRow(msgspec.Struct, frozen=True, kw_only=True):
     cause: str | None = None
     message: str | None = None
     cwd: str | None = None
+    waited_dependency_s: float | None = None
+    waited_held_s: float | None = None
+    waited_quota_s: float | None = None
+    waited_resources_s: float | None = None
+    waited_reserved_s: float | None = None
+    waited_starting_s: float | None = None
     has_tasks: bool | None = None
 
 

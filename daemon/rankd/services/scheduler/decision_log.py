@@ -6,6 +6,7 @@ from rankd.services.scheduler.decision import Decision
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.database import Database
 from rankd.store.record.allocation import commit_allocations, last_cycle, save_reasons, save_reservations
+from rankd.store.record.wait_part import save_spells
 
 
 class DecisionLog:
@@ -34,7 +35,9 @@ class DecisionLog:
 
         def write(connection: Connection) -> int:
             if has_new_reasons:
-                save_reasons(connection, decision.reasons, None if before is None else before.reasons)
+                known = None if before is None else before.reasons
+                save_reasons(connection, decision.reasons, known)
+                save_spells(connection, decision.reasons, known, now)
             if has_new_reservations:
                 save_reservations(connection, decision.reservations, cycle, now)
             return commit_allocations(connection, decision.allocations, cycle, now)

@@ -35,7 +35,8 @@ _COLUMNS = """
     id, name, "user", account, queue, partition, qos, state, nodes, cores, resources, time_limit_s, requeues,
     submitted_at, eligible_at, started_at, ended_at, exit_status, signal, nodelist, max_rss_bytes, cpu_s,
     measured, message, reason, comment, "array", array_limit, array_job, array_task,
-    allocated"""
+    allocated, waited_dependency_s, waited_held_s, waited_quota_s, waited_resources_s, waited_reserved_s,
+    waited_starting_s"""
 _GPU_USES = f"""
 SELECT job, avg(mean_utilisation) AS gpu_utilisation, max(peak_memory) AS gpu_memory
 FROM job_device WHERE job {IN_NUMBERS} GROUP BY job, allocation ORDER BY allocation"""

@@ -36,6 +36,7 @@ from rankd.store.record.job_story import tells_story
 from rankd.store.record.made_queue import queue_of
 from rankd.store.record.notify import insert_notify, without_notify
 from rankd.store.record.script import insert_scripts, without_script
+from rankd.store.record.wait_part import count_waits
 from rankd.store.schema.table import jobs, old_keys
 
 _encode = msgspec.json.Encoder().encode
@@ -299,6 +300,8 @@ def apply_changes(connection: Connection, changes: Sequence[Change], now: float)
         if change.event in _SETTLES:
             columns.setdefault("settled", None)
         columns_of[change.job] = columns_of.get(change.job, {}) | columns
+    for job, waited in count_waits(connection, changes, now).items():
+        columns_of[job] |= waited
     bulk_insert(connection, "job_events", EVENT_COLUMNS, events)
     _update_jobs(connection, columns_of)
     _tell_applications(connection, concerned, left, now)

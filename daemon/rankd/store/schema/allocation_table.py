@@ -119,6 +119,21 @@ wait_reasons = Table(
     sqlite_with_rowid=False,
 )
 
+reason_spells = Table(
+    "reason_spells",
+    metadata,
+    Column("queue_id", Integer, primary_key=True, comment="these five as in wait_reasons"),
+    Column("shape", Integer, primary_key=True),
+    Column("time_limit_s", Float, primary_key=True),
+    Column("user", Text, primary_key=True),
+    Column("application_id", Integer, primary_key=True),
+    Column("since", Float, primary_key=True, comment="since when jobs of this kind wait for the cause"),
+    Column("cause", Text, nullable=False, comment="quota, resources, reserved; empty: the cycles see no such job"),
+    Index("reason_spells_shape", "shape"),
+    Index("reason_spells_gone", "since", sqlite_where=text("cause = ''")),
+    sqlite_with_rowid=False,
+)
+
 reservations = Table(
     "reservations",
     metadata,

@@ -93,6 +93,12 @@ jobs = Table(
     Column("settled", Integer, comment="the last event before those that only took tasks from it; null: the last one"),
     Column("retry_of", Integer, comment="the ended job or array that this one repeats; null: none"),
     Column("cancel_if_unmet", Boolean, comment="cancel it if it can never start; null: as the setting says"),
+    *(
+        Column(f"waited_{cause}_s", Float, nullable=False, server_default=text("0"))
+        for cause in ("dependency", "held", "quota", "resources", "reserved", "starting")
+    ),
+    Column("waited_until", Float, comment="up to when the six parts count; null: nothing is counted yet"),
+    Column("waited_s", Float, comment="their sum at its first start or its end; null: it waits, or began before this"),
     Index("jobs_revision", "revision"),
     Index("jobs_key", "user", "key", unique=True, sqlite_where=text("key IS NOT NULL")),
     Index("jobs_user", "user", "state"),

@@ -12,6 +12,7 @@ from rankd.store.schema.allocation_table import (
     allocations,
     node_events,
     nodes,
+    reason_spells,
     reservations,
     wait_reasons,
 )
@@ -64,6 +65,7 @@ __all__ = [
     "qos",
     "queue_events",
     "queues",
+    "reason_spells",
     "relay_marks",
     "reservations",
     "roles",

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from rankd.core.model.wait_part import COLUMNS as WAITED
 from rankd.core.ranking.factor import Per
 from rankd.store.engine import word
 from rankd.store.engine.word import JOIN_IN_ORDER, TEXTS, VALUES, WITH_EACH, elements, in_cores, number_at, text_at
@@ -54,6 +55,9 @@ JOB_COLUMNS = frozenset(
 _THOUSAND = "CAST(1000 AS DOUBLE PRECISION)"
 """A divisor whose quotient is a float64 in every database."""
 
+_WAITED = ",\n    ".join(f"CASE WHEN j.waited_s IS NOT NULL THEN j.{name} END AS {name}" for name in WAITED.values())
+"""What the job waited for, once that is known."""
+
 _JOB = f"""CREATE VIEW job AS
 SELECT j.id, j."user", a.account, q.path AS queue, q.partition, s.name AS qos, p.name AS application, j.name,
     j.state, {REASON} AS reason,
@@ -74,7 +78,8 @@ SELECT j.id, j."user", a.account, q.path AS queue, q.partition, s.name AS qos, p
     j."array", j.array_limit, j.array_job, j.array_task, j.retry_of, j.cancel_if_unmet,
     CASE WHEN j."array" IS NOT NULL THEN i.eligible END AS array_eligible,
     CASE WHEN j."array" IS NOT NULL THEN i.unmet END AS array_unmet,
-    CASE WHEN j.exclusive = 1 THEN {whole("j.allocation_id")} END AS allocated
+    CASE WHEN j.exclusive = 1 THEN {whole("j.allocation_id")} END AS allocated,
+    {_WAITED}
 FROM jobs j
 LEFT JOIN arrays i ON i.job_id = j.id AND i.n_eligible IS NOT NULL
 LEFT JOIN array_requests t ON t.id = j.request_id

@@ -1,0 +1,87 @@
+"""What jobs waited for: six parts that add up to the time until the first start or the end."""
+
+from builder import NOW
+from contract.arrays import submit_array
+from contract.store import ALICE, ROOT
+from contract.world import allocate, end
+
+from rankd.core.change.job_action import cancel, hold, release
+from rankd.core.change.job_change import Change
+from rankd.core.model.job import Event, State
+from rankd.core.model.wait_part import COLUMNS
+from rankd.store.record.allocation import ReasonRow
+from rankd.store.record.array import split_first
+from rankd.store.record.job_action import act
+from rankd.store.record.wait_part import KEPT_S, MOST_SPELLS, count_waits, save_spells
+
+
+def reason(shape, code, fact="so"):
+    return ReasonRow(queue=0, shape=shape, time_limit_s=-1.0, user="", application=-2, reason=code, fact=fact)
+
+
+async def parts_of(store, job):
+    """The parts that are not 0, by their short names; None while they are not known."""
+    [row] = await store.rows("job", id=job)
+    found = {cause.value: row[name] for cause, name in COLUMNS.items()}
+    if None in found.values():
+        assert set(found.values()) == {None}
+        return None
+    [stored] = await store.rows("jobs", id=job)
+    until = row["started_at"] or row["ended_at"]
+    assert sum(found.values()) == stored["waited_s"] == until - row["submitted_at"]
+    return {name: part for name, part in found.items() if part}
+
+
+async def test_the_parts_of_a_wait_are_those_of_its_record_and_of_its_kind(store):
+    await store.add_nodes("n1")
+    [job] = await store.submit("alice", at=NOW)
+    [row] = await store.rows("jobs", id=job)
+    busy, kept = reason(row["shape"], "resources"), reason(row["shape"], "reserved")
+    await store.write(save_spells, [busy], None, NOW + 1)
+    await store.write(act, [job], ALICE, NOW + 10, hold)
+    await store.write(act, [job], ALICE, NOW + 30, release)
+    await store.write(save_spells, [reason(row["shape"], "resources", "another fact")], [busy], NOW + 33)
+    await store.write(save_spells, [kept], [busy], NOW + 35)
+    await store.write(save_spells, [], [kept], NOW + 37)
+    assert await parts_of(store, job) is None
+    await allocate(store, job, "n1", at=NOW + 37)
+    await end(store, job, "n1", at=NOW + 45)
+    assert await parts_of(store, job) == {"resources": 15.0, "held": 20.0, "reserved": 2.0, "starting": 3.0}
+    assert [row["cause"] for row in await store.rows("reason_spells")] == ["resources", "reserved", ""]
+
+
+async def test_a_job_that_never_starts_waits_until_its_end(store):
+    [blocker] = await store.submit("alice", at=NOW)
+    [job] = await store.submit("alice", at=NOW, request={"depends_on": [{"type": "afterok", "job": blocker}]})
+    await store.write(act, [job], ALICE, NOW + 7, cancel)
+    assert await parts_of(store, job) == {"dependency": 7.0}
+
+
+async def test_tasks_have_what_their_array_waited_for_until_they_left_it(store):
+    array = await submit_array(store)
+    await store.write(act, [array], ALICE, NOW + 5, hold)
+    await store.write(act, [array], ALICE, NOW + 9, release)
+    [task] = await store.write(split_first, array, 1, "scheduler", NOW + 20)
+    await store.write(act, [task], ROOT, NOW + 20, cancel)
+    [row] = await store.rows("jobs", id=task)
+    assert (row["waited_held_s"], row["waited_s"]) == (4.0, 20.0)
+
+
+async def test_columns_are_counted_in_the_order_of_the_changes(store):
+    [job] = await store.submit("alice", at=NOW)
+    held = Change(job=job, state=State.PENDING, event=Event.HOLD, actor="x", columns={"held": True})
+    gone = Change(job=job, state=State.PENDING, event=Event.CANCEL, actor="x", columns={"ended_at": NOW + 6})
+    found = (await store.write(count_waits, [held, gone], NOW + 4))[job]
+    assert (found["waited_starting_s"], found["waited_held_s"], found["waited_s"]) == (4.0, 2.0, 6.0)
+
+
+async def test_long_histories_are_thinned_and_kinds_that_are_gone_are_forgotten(store):
+    rows = [reason(7, "resources"), reason(7, "reserved")]
+    await store.write(save_spells, [rows[0]], None, NOW)
+    for number in range(1, 2 * MOST_SPELLS):
+        await store.write(save_spells, [rows[number % 2]], [rows[(number - 1) % 2]], NOW + number)
+        assert len(await store.rows("reason_spells")) <= MOST_SPELLS
+    assert (await store.rows("reason_spells", since=NOW))[0]["cause"] == "resources"
+    await store.write(save_spells, [], None, NOW + 1000)
+    await store.write(save_spells, [reason(8, "resources")], [], NOW + 2000 + KEPT_S)
+    assert [row["shape"] for row in await store.rows("reason_spells")] == [8]
