@@ -16,7 +16,7 @@ from sqlalchemy import bindparam, delete, func, select
 from rankd.core.change.job_change import Change, Value
 from rankd.core.model.job import FINAL_STATES, Event, State, next_state
 from rankd.core.model.wait_part import COLUMNS, Spell, WaitCause, Waiting, cause_of_reason, counted, thinned
-from rankd.store.engine.bulk import bulk_replace
+from rankd.store.engine.bulk import bulk_insert
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.listed import listed, values_of
 from rankd.store.engine.plan import most
@@ -34,6 +34,7 @@ Key = tuple[int, int, float, str, int]
 
 _OF, _S = jobs.c, reason_spells.c
 _KEY = (_S.queue_id, _S.shape, _S.time_limit_s, _S.user, _S.application_id)
+_COLUMNS = ("queue_id", "shape", "time_limit_s", "user", "application_id", "since", "cause")
 _WANTED, _ARRAY = listed("wanted"), jobs.alias("of_array")
 _ROWS = (
     select(
@@ -100,7 +101,9 @@ def save_spells(connection: Connection, reasons: Collection[Any], before: Collec
     changed = {key: last.get(key) for key in keys if stored.get(key) is not last.get(key)}
     if not changed:
         return
-    bulk_replace(connection, reason_spells, [(*key, now, cause or "") for key, cause in changed.items()])
+    run_each(connection, _FORGET_ONE, [_named(key, at=now) for key in changed])
+    rows = [(*key, now, cause.value if cause else "") for key, cause in changed.items()]
+    bulk_insert(connection, "reason_spells", _COLUMNS, rows)
     _forget(connection, changed, now)
 
 
