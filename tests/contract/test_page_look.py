@@ -3,17 +3,19 @@
 import pytest
 from builder import NOW
 from contract.arrays import submit_array
-from contract.world import BETWEEN, FIRST, SECOND
+from contract.world import BETWEEN, BLOCKED, FIRST, HELD, LATE, RUNNING, SECOND
 
 from rankd.core.admission.submitter import Submitter
 from rankd.core.errors import Refused
 from rankd.core.model.index_set import parse
 from rankd.store.look.array_grid import array_grid
 from rankd.store.look.as_asker import check_sees, job_script_for, job_shown_to, why_for
+from rankd.store.look.job_window import in_states, unranked
 from rankd.store.look.newest import newest
 from rankd.store.look.priority_list import priorities_of
 from rankd.store.look.queue_first import first_of_queues
 from rankd.store.look.rank_window import RankFilter, first_places, window, with_details
+from rankd.store.look.reservation_list import reservations
 from rankd.store.look.service_past import adapter_readings, last_configurations, last_generations
 from rankd.store.record.array import split_these
 
@@ -103,3 +105,28 @@ async def test_an_array_is_shown_as_a_grid_of_its_tasks(store):
     assert grid.cells == [(task, "pending") for task in range(10)]
     assert (grid.counts["n_tasks"], grid.counts["n_pending"], grid.counts["n_waiting"]) == (10, 8, 2)
     assert not grid.is_cut
+
+
+async def test_waiting_jobs_that_the_newest_ranking_does_not_have_are_listed(world):
+    found = await world.look(unranked, RankFilter(), 10)
+    assert ([row["id"] for row in found.rows], found.more, found.is_cut) == ([LATE, BLOCKED, HELD], False, False)
+    assert found.rows[-1]["reason"] == "held"
+    assert [row["id"] for row in (await world.look(unranked, RankFilter(text=str(HELD)), 10)).rows] == [HELD]
+    assert (await world.look(unranked, RankFilter(), 1)).more
+    assert (await world.look(unranked, RankFilter(user="nobody"), 10)).rows == []
+
+
+async def test_jobs_are_listed_by_state_newest_first_with_the_same_filter(world):
+    pending = await world.look(in_states, RankFilter(), ["pending"], None, 2)
+    assert ([row["id"] for row in pending.rows], pending.more) == ([LATE, BETWEEN], True)
+    rest = await world.look(in_states, RankFilter(queue="root"), ["pending"], FIRST + 1, 2)
+    assert ([row["id"] for row in rest.rows], rest.more) == ([FIRST], False)
+    assert [row["id"] for row in (await world.look(in_states, RankFilter(), ["running"], None, 9)).rows] == [RUNNING]
+    done = await world.look(in_states, RankFilter(user="alice", text="a"), ["completed", "cancelled"], None, 9)
+    assert [row["state"] for row in done.rows] == ["completed"] * len(done.rows)
+
+
+async def test_reservations_are_listed_with_their_jobs(world):
+    [row] = await world.look(reservations)
+    assert (row["id"], row["user"], row["expected_start_at"]) == (SECOND, "bob", NOW + 60)
+    assert isinstance(row["reserved_nodes"], list)

@@ -204,3 +204,18 @@ def test_a_page_on_the_wall_shows_without_a_name_and_changes_nothing(site):
         answer = visitor.ask(f"/job/{job}/release", {"token": "x"})
         assert (answer.status, "read_only" in answer.text) == (403, True)
     assert site.held(job)
+
+
+def test_jobs_without_a_rank_are_listed_and_filtered_by_the_address(site, alice):
+    mine, other = site.submit("alice"), site.submit("bob")
+    page = alice.ask("/queue?state=waiting").text
+    assert "Without a rank" in page
+    assert [f'href="/job/{job}"' in page for job in (mine, other)] == [True, True]
+    for query, found in (
+        ("user=bob", [False, True]),
+        (f"text={mine}", [True, False]),
+        ("queue=root.small", [False] * 2),
+    ):
+        page = alice.ask(f"/queue?{query}").text
+        assert [f'href="/job/{job}"' in page for job in (mine, other)] == found, query
+    assert alice.ask("/queue?state=nothing").status == 400

@@ -1,4 +1,4 @@
-"""Nodes: a cell per device and block of cores, who has it, and why a node takes no jobs."""
+"""Nodes: a cell per device and block of cores, who has it, what it does over time, and why it takes no jobs."""
 
 from __future__ import annotations
 
@@ -7,40 +7,51 @@ from typing import Any
 from rankd.core.admission.privacy import Row, seen, seen_devices, sees_all
 from rankd.core.admission.submitter import Submitter
 from rankd.core.model.nodelist import unfold
+from rankd.services.web.node_plan import LANE, axis, plan, spans
 from rankd.services.web.page import Page
 from rankd.services.web.view import Given
 from rankd.store.engine.reading import Reader
 from rankd.store.look.device_list import devices as device_list
 from rankd.store.look.job_list import jobs
 from rankd.store.look.node_list import nodes as node_list
+from rankd.store.look.reservation_list import reservations
 from rankd.wire.job_selection import JobFilter
 
-MOST = 300
+MOST, MOST_JOBS = 300, 2_000
 """Nodes on the page."""
 CELLS = 32
 """Cells for the cores of a node: each stands for one core, or for a block on a larger node."""
-SILENT_S = 30.0
 
 
 async def nodes(page: Page, asker: Submitter, _given: Given) -> str:
     """All nodes with what runs on them."""
-    rows = await page.look(lambda reader: _read(reader, asker))
-    return page.template.render("_nodes.html", rows=rows[:MOST], n=len(rows), silent_s=SILENT_S)
+    rows, now = await page.look(lambda reader: _read(reader, asker)), page.clock()
+    shown = rows[:MOST]
+    time_axis = axis([span for row in shown for span in spans(row["jobs"], row["reserved"], now)], now)
+    plans = {row["name"]: plan(row["jobs"], row["reserved"], time_axis, now) for row in shown}
+    return page.template.render("_nodes.html", rows=shown, n=len(rows), axis=time_axis, plans=plans, lane=LANE)
 
 
 def _read(reader: Reader, asker: Submitter) -> list[dict[str, Any]]:
     running: dict[str, list[Row]] = {}
-    for job in jobs(reader, JobFilter(states=["allocated", "running"], limit=2_000)):
+    for job in jobs(reader, JobFilter(states=["allocated", "running"], limit=MOST_JOBS)):
         if asker.sees == "own" and not sees_all(asker) and job["user"] != asker.user:
             continue
         shown = seen(job, asker)
         for node in _names(job["nodelist"]):
             running.setdefault(node, []).append(shown)
+    reserved: dict[str, list[Row]] = {}
+    for job in reservations(reader):
+        if asker.sees != "own" or sees_all(asker) or job["user"] == asker.user:
+            for node in _names(job["reserved_nodes"]):
+                reserved.setdefault(node, []).append(seen(job, asker))
     held: dict[str, list[Row]] = {}
     for device in seen_devices(device_list(reader), asker):
         held.setdefault(device["node"], []).append(device)
     return [
-        row | {"jobs": running.get(row["name"], []), "devices": held.get(row["name"], []), "blocks": blocks(row)}
+        row
+        | {"jobs": running.get(row["name"], []), "reserved": reserved.get(row["name"], [])}
+        | {"devices": held.get(row["name"], []), "blocks": blocks(row)}
         for row in node_list(reader)
     ]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from rankd.core.admission.privacy import Row, seen, sees_all
 from rankd.core.admission.submitter import Submitter
@@ -13,13 +13,10 @@ from rankd.services.web.bar import compared, extent, parts
 from rankd.services.web.page import Page
 from rankd.services.web.view import Given
 from rankd.store.engine.reading import Reader
-from rankd.store.look.job_list import jobs
-from rankd.store.look.page import job_page
+from rankd.store.look.job_window import JobWindow, in_states, unranked
 from rankd.store.look.priority_list import weights
 from rankd.store.look.rank_window import RankFilter, Window, window
 from rankd.store.look.why import decided_by
-from rankd.wire.job_selection import JobFilter
-from rankd.wire.page import JobList
 
 ROWS = 50
 RUNNING = ["allocated", "running"]
@@ -29,14 +26,14 @@ FILTERS = ("user", "account", "queue", "text", "state", "after")
 
 
 class Shown(NamedTuple):
-    """What the page shows. ``running``, ``ended``: None if they were not asked for."""
+    """What the page shows. None: it was not asked for. ``above``: the job before the first of ``waiting``."""
 
     waiting: Window | None
-    running: list[Row] | None
-    ended: list[Row] | None
-    before: int | None
+    unranked: JobWindow | None
+    running: JobWindow | None
+    ended: JobWindow | None
     factors: list[str]
-    unranked: list[Row]
+    above: Row | None
 
 
 async def queue(page: Page, asker: Submitter, given: Given) -> str:
@@ -48,51 +45,35 @@ async def queue(page: Page, asker: Submitter, given: Given) -> str:
     if not (after.isascii() and after.isdecimal()) or len(after) > 15:
         raise Refused("bad_request", "after in the address of this page has to be a whole number", "after")
     shown = await page.look(lambda reader: _read(reader, asker, given, int(after)))
-    rows = [] if shown.waiting is None else _explained([seen(row, asker) for row in shown.waiting.rows])
-    hides = [seen(row, asker) for row in shown.running or []]
+    rows = [] if shown.waiting is None else _explained(shown, asker)
     return page.template.render(
-        "_queue.html", shown=shown, rows=rows, between=extent(rows), running=hides,
-        ended=[seen(row, asker) for row in shown.ended or []], given=given,
+        "_queue.html", shown=shown, rows=rows, between=extent(rows), unranked=_seen(shown.unranked, asker),
+        running=_seen(shown.running, asker), ended=_seen(shown.ended, asker), given=given,
         next=_next(shown), is_filtered=any(given.get(name) for name in FILTERS[:-2]),
     )  # fmt: skip
 
 
+def _seen(window: JobWindow | None, asker: Submitter) -> list[Row]:
+    return [] if window is None else [seen(row, asker) for row in window.rows]
+
+
 def _read(reader: Reader, asker: Submitter, given: Given, after: int) -> Shown:
-    state = given.get("state", "")
-    only = _only(asker, given)
-    waiting = running = ended = before = None
-    unranked = list[Row]()
+    state, only = given.get("state", ""), _only(asker, given)
+    wanted = RankFilter(given.get("user"), given.get("account"), given.get("queue"), given.get("text"), only)
+    waiting = without = running = ended = above = None
     if state in ("", "waiting"):
-        wanted = RankFilter(given.get("user"), given.get("account"), given.get("queue"), given.get("text"), only)
-        waiting = window(reader, wanted, after, ROWS)
-    if state in ("", "running") and not after:
-        running = (
-            _matching(reader, given, only, RUNNING)[:ROWS] if state == "" else _matching(reader, given, only, RUNNING)
-        )
+        waiting = window(reader, wanted, after - 1 if after else 0, ROWS + 1 if after else ROWS)
+        if after and waiting.rows and waiting.rows[0]["rank"] <= after:  # what separates the first one from it is shown
+            above, waiting = waiting.rows[0], waiting._replace(rows=waiting.rows[1:])
+        elif len(waiting.rows) > ROWS:
+            waiting = waiting._replace(rows=waiting.rows[:ROWS], after=waiting.rows[ROWS - 1]["rank"])
+        if not after:
+            without = unranked(reader, wanted, ROWS)
+    if state == "running" or (state == "" and not after):
+        running = in_states(reader, wanted, RUNNING, after or None, 4 * ROWS if state else ROWS)
     if state == "ended":
-        found = job_page(reader, JobList(**_conditions(given, only), states=ENDED, limit=ROWS, before=after or None))
-        ended = list(found.rows)
-        before = ended[-1]["id"] if found.more else None
-    factors = [] if waiting is None else list(weights(reader))
-    return Shown(waiting, running, ended, before, factors, unranked)
-
-
-def _matching(reader: Reader, given: Given, only: str | None, states: list[str]) -> list[Row]:
-    """The newest jobs in these states that match the filter, newest first."""
-    found = jobs(reader, JobFilter(**_conditions(given, only), states=states, limit=4 * ROWS))
-    return found[::-1]
-
-
-def _conditions(given: Given, only: str | None) -> dict[str, Any]:
-    users = [only] if only is not None else [given["user"]] if "user" in given else None
-    found: dict[str, Any] = {"users": users}
-    if only is not None and given.get("user", only) != only:
-        found["users"] = []
-    found |= {f"{name}s": [given[name]] for name in ("account", "queue") if name in given}
-    if "text" in given:
-        text = given["text"]
-        found |= {"id": int(text)} if text.isascii() and text.isdecimal() and len(text) < 16 else {"names": [text]}
-    return found
+        ended = in_states(reader, wanted, ENDED, after or None, ROWS)
+    return Shown(waiting, without, running, ended, [] if waiting is None else list(weights(reader)), above)
 
 
 def _only(asker: Submitter, given: Given) -> str | None:
@@ -105,16 +86,21 @@ def _only(asker: Submitter, given: Given) -> str | None:
 
 def _next(shown: Shown) -> int | None:
     """The parameter ``after`` of the next page."""
-    return shown.before if shown.waiting is None else shown.waiting.after
+    if shown.waiting is not None:
+        return shown.waiting.after
+    listed = shown.running or shown.ended
+    return listed.rows[-1]["id"] if listed is not None and listed.more and listed.rows else None
 
 
-def _explained(rows: list[Row]) -> list[Row]:
-    """Each job with what puts the one above before it, in words. The first of a page has none."""
-    found = list[Row]()
-    for place, row in enumerate(rows):
-        above = rows[place - 1] if place and rows[place - 1]["rank"] == row["rank"] - 1 else None
-        found.append(row | {"gap": None if above is None else gap(row, above)})
-    return found
+def _explained(shown: Shown, asker: Submitter) -> list[Row]:
+    """Each waiting job with what puts the one above before it, in words. The first of all has none."""
+    assert shown.waiting is not None  # noqa: S101 - the caller has looked
+    rows = [seen(row, asker) for row in shown.waiting.rows]
+    before = [None if shown.above is None else seen(shown.above, asker), *rows]
+    return [
+        row | {"gap": None if above is None or above["rank"] != row["rank"] - 1 else gap(row, above)}
+        for row, above in zip(rows, before, strict=False)
+    ]
 
 
 def gap(own: Row, above: Row) -> str:

@@ -102,7 +102,7 @@ def _ids_from(connection: Reader, after: int, size: int) -> Sequence[int]:
 
 
 def _filtered(connection: Reader, wanted: RankFilter, after: int, size: int) -> Sequence[int]:
-    terms, values = _conditions(wanted)
+    terms, values = conditions(wanted)
     sql = (
         f"SELECT h.job_id AS id FROM ranking_head h {JOIN_IN_ORDER} jobs j ON j.id = h.job_id"
         " JOIN associations a ON a.id = j.association_id JOIN queues q ON q.id = j.queue_id"
@@ -125,7 +125,8 @@ def _of_user(connection: Reader, user: str, terms: str, values: Sequence[object]
     return [row["id"] for row in fetch(connection, sql, [as_json([user]), *values, MOST_OF_USER])]
 
 
-def _conditions(wanted: RankFilter) -> tuple[str, list[object]]:
+def conditions(wanted: RankFilter) -> tuple[str, list[object]]:
+    """The filter in SQL, each condition after an ``AND``, and its parameters: on ``jobs j``, its account and queue."""
     terms, values = list[str](), list[object]()
     for column, value in (('j."user"', wanted.user), ('j."user"', wanted.only), ("a.account", wanted.account)):
         if value is not None:
