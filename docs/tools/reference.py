@@ -1,8 +1,9 @@
 """Fills the generated parts of the reference pages: options from the parsers, settings from their structs.
 
 A part lies between ``<!-- generated: NAME -->`` and ``<!-- end -->``; the rest of the page is written by hand. NAME is
-a command of the command line (``submit``), ``places`` and ``askers`` (options that commands share), or a struct of
-``rankd.core.model.setting`` with the prefix of its keys (``Qos qos.``). ``make reference`` runs this; a test fails
+a command of the command line (``submit``), ``places`` and ``askers`` (options that commands share), ``metrics of`` and
+who exports them (``metrics of intake``), or a struct of ``rankd.core.model.setting`` with the prefix of its keys
+(``Qos qos.``). ``make reference`` runs this; a test fails
 while a page holds anything else than what the code says. ``schema.json`` has the JSON Schemas of all messages.
 """
 
@@ -21,11 +22,12 @@ from typing import Any, Literal, NamedTuple, get_args, get_origin
 import msgspec
 
 from rankd.cli import main
+from rankd.core.metric.catalog import METRICS
 from rankd.core.model import setting
 from rankd.wire.schema import document
 
 REFERENCE = Path(__file__).parents[1] / "reference"
-PAGES = (REFERENCE / "cli.md", REFERENCE / "configuration.md")
+PAGES = (REFERENCE / "cli.md", REFERENCE / "configuration.md", REFERENCE / "metrics.md")
 SCHEMAS = REFERENCE / "schema.json"
 
 PLACES, ASKERS = "where rankd is", "who asks"
@@ -46,6 +48,8 @@ def generated(name: str) -> str:
         return command(name)
     if name in ("places", "askers"):
         return _table("option", _shared_options(PLACES if name == "places" else ASKERS))
+    if name.startswith("metrics of "):
+        return metrics(name.removeprefix("metrics of "))
     struct, _, prefix = name.partition(" ")
     return "\n".join(["| key | default | values | meaning |", "|---|---|---|---|", *settings(struct, prefix)])
 
@@ -148,6 +152,16 @@ def _sentence(text: str) -> str:
 
 def _cell(text: str) -> str:
     return text.replace("|", r"\|")
+
+
+def metrics(exporter: str) -> str:
+    """The metrics that one process exports."""
+    rows = [
+        f"| `{one.name}` | {one.kind} | {', '.join(f'`{name}`' for name in one.labels)} | {_cell(one.text)} |"
+        for one in METRICS.values()
+        if one.by == exporter
+    ]
+    return "\n".join(["| metric | type | labels | meaning |", "|---|---|---|---|", *rows])
 
 
 def settings(struct: str, prefix: str = "") -> Iterator[str]:

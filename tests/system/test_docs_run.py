@@ -28,7 +28,7 @@ BIN = Path(sys.executable).parent
 KINDS = vars(message) | vars(configuration) | vars(device) | {"JobRequest": JobRequest}
 STAYS = "up|intake|prioritizer|scheduler|forecaster|agent|watch"
 FOREGROUND = re.compile(rf"^(?:\w+=\S* +)*(?:rankd (?:{STAYS})|nats-server) ?")
-LOOKS = re.compile(r"^(?:rankd (?!submit|cancel|hold|release|update|reload|class|node |up)|sqlite3|cat )")
+LOOKS = re.compile(r"^(?:rankd (?!submit|cancel|hold|release|update|reload|class|node |up)|sqlite3|cat |curl )")
 UNHELD = re.compile(r"(?<![\w.…])/(?=(?:var/lib|etc)/)")
 
 
@@ -121,8 +121,8 @@ class Reader:
     def __init__(self, session: Session) -> None:
         self._session = session
         self.wrong: list[str] = []
-        with socket.create_server(("127.0.0.1", 0)) as found:
-            self._port = str(found.getsockname()[1])
+        with socket.create_server(("127.0.0.1", 0)) as found, socket.create_server(("127.0.0.1", 0)) as another:
+            self._ports = {"4222": str(found.getsockname()[1]), "9102": str(another.getsockname()[1])}
 
     def follow(self, block: Block) -> None:
         text = self._here(block.text)
@@ -140,8 +140,9 @@ class Reader:
             raise AssertionError(f"{block.page.name}:{block.line}: nothing can be done with {sorted(block.marks)}")
 
     def _here(self, text: str) -> str:
-        """Directories of the system are below the session's, and the usual port is one that is free."""
-        return UNHELD.sub(f"{self._session.directory}/", text).replace("4222", self._port)
+        """Directories of the system are below the session's, and the usual ports are ones that are free."""
+        text = UNHELD.sub(f"{self._session.directory}/", text)
+        return re.sub("|".join(self._ports), lambda usual: self._ports[usual[0]], text)
 
     def _write(self, text: str, marks: dict[str, str]) -> None:
         path = self._session.directory / self._here(marks.get("file") or marks["append"]).lstrip("/")

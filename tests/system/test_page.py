@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from browserless import Stream, Visitor
+from promtool import promtool
 from system.conftest import Machine
 from watch import PATIENCE_S
 
@@ -141,6 +142,25 @@ def test_up_exports_the_site_and_each_of_its_services(site):
     assert found['rankd_role_held{role="intake"}'] == 1
     assert found['rankd_stream_leader{stream="RANKD_EVENTS"}'] == 1
     assert not [name for name in found if HOSTILE[:8] in name or "of-bob" in name], "names of jobs are no labels"
+
+
+def test_promtool_finds_no_fault_in_what_a_site_exports(site):
+    metrics = Visitor(re.search(r"metrics: (http://127\.0\.0\.1:[0-9]+)/metrics", site.said)[1])
+    promtool("check", "metrics", given=metrics.ask("/metrics").text)
+
+
+def test_the_page_serves_metrics_to_who_is_signed_in_and_not_through_a_proxy(alice):
+    """This machine is a proxy of this site, so what comes from it may be anybody's."""
+    found = alice.ask("/metrics", Accept="application/openmetrics-text;version=1.0.0")
+    assert found.status == 200
+    assert found.headers["content-type"].startswith("application/openmetrics-text")
+    assert found.text.endswith("# EOF\n")
+    assert 'rankd_service_healthy{service="scheduler"} 1.0' in found.text, "the page may ask the services"
+    assert "rankd_web_tabs 0.0" in found.text
+    refused = Visitor(alice.base).ask("/metrics")
+    assert refused.status == 403
+    assert "[web] metrics" in refused.text
+    assert "rankd_jobs" not in refused.text
 
 
 def series(text: str) -> dict[str, float]:

@@ -56,7 +56,7 @@ _EACH = [
             "service_info": ("service version", "1: this process runs, with this version of rankd."),
             "service_healthy": (
                 "service",
-                "1: no loop of it hangs, and it waits for nothing. 0: also before it is ready.",
+                "1: no loop of it hangs, and it waits for nothing. Missing until it is ready.",
             ),
             "bus_connected": ("service", "1: there is a connection to the broker."),
             "configuration": ("service", "The number of the configuration that the service uses."),

@@ -351,6 +351,9 @@ class WebSettings(_Setting, frozen=True, kw_only=True):
     as any user but root. `[]`: the page signs in only the user who started the site, by a link for one use."""
     user_header: Annotated[str, Meta(pattern=r"^[A-Za-z0-9-]{1,64}$")] = "X-Remote-User"
     """The header in which such a proxy names the user. The proxy has to remove this header from what users send."""
+    metrics: list[str] = []
+    """A list of addresses or networks of programs that may read `/metrics` of the page without signing in. This machine
+    may, unless the page has another name (`--host`) or this machine is one of `proxies`: then list it here, too."""
 
     def __post_init__(self) -> None:
         """Check the addresses.
@@ -358,11 +361,11 @@ class WebSettings(_Setting, frozen=True, kw_only=True):
         Raises:
             ValueError: one is no address and no network.
         """
-        for text in self.proxies:
+        for key, text in [*(("proxies", one) for one in self.proxies), *(("metrics", one) for one in self.metrics)]:
             try:
                 ip_network(text)
             except ValueError:
-                message = f"proxies: '{text}' is no address and no network; write 10.0.0.7 or 10.0.0.0/24"
+                message = f"{key}: '{text}' is no address and no network; write 10.0.0.7 or 10.0.0.0/24"
                 raise ValueError(message) from None
 
 

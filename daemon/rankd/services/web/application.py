@@ -18,6 +18,7 @@ from starlette.types import ASGIApp
 
 from rankd.core.errors import RankdError, Refused, Unavailable
 from rankd.services.web.action import actions
+from rankd.services.web.export import show_metrics
 from rankd.services.web.guard import Guard
 from rankd.services.web.job_log import stream_log
 from rankd.services.web.page import NotSignedIn, Page, parameters
@@ -37,6 +38,7 @@ def application(page: Page) -> ASGIApp:
     """Everything behind the listening socket."""
     routes: list[Route | Mount] = [
         Route("/", _safe(page, _home)),
+        Route("/metrics", _safe(page, partial(show_metrics, page))),
         Route("/sign-in", _safe(page, partial(sign_in, page))),
         Route("/sign-out", _safe(page, partial(sign_out, page)), methods=["POST"]),
         Route(WHAT_IF[0], _safe(page, partial(show, page))),

@@ -14,8 +14,10 @@ from starlette.requests import Request
 from rankd.bus.outage import Spell
 from rankd.core.admission.submitter import Submitter
 from rankd.core.errors import RankdError, Refused
+from rankd.core.metric.figure import Figure
 from rankd.core.model.setting import Settings
 from rankd.services.runtime.clock import Clock
+from rankd.services.runtime.metric.scrape import Shared
 from rankd.services.web.asking import Asking
 from rankd.services.web.live import Live
 from rankd.services.web.log_feed import LogFeed
@@ -49,6 +51,8 @@ class Site(msgspec.Struct, frozen=True, kw_only=True):
     owner: str
     is_read_only: bool
     is_encrypted: bool
+    is_local: bool = False
+    """Whether it has only names of this machine."""
 
 
 class NotSignedIn(Exception):
@@ -68,6 +72,8 @@ class Page:
         self.logs = LogFeed(asking, self.template)
         self.ranks = RankMemory()
         self.settings = Settings()
+        self.scrape: Shared[list[Figure]] | None = None
+        """The figures for ``/metrics``."""
         self._configuration: int | None = None
         self._spell = Spell(log)
         self._diag: tuple[float, Diag] | None = None

@@ -131,6 +131,7 @@ def _site(options: WebOptions, port: int) -> Site:
         owner=options.owner,
         is_read_only=options.is_read_only,
         is_encrypted=options.address.cert is not None,
+        is_local=host in _LOOPBACK and not options.hosts,
     )
 
 

@@ -17,6 +17,7 @@ from rankd.core.model.setting import Settings, WebSettings
 from rankd.services.web.session import Session, is_change_token
 from rankd.wire.subject import WEB
 
+LOOPBACK = ("127.0.0.0/8", "::1")
 LONGEST_USER = 256
 NOBODY = ""
 """The name of a visitor who is not signed in. No job has it."""
@@ -59,6 +60,18 @@ def is_listed(address: str, networks: Collection[str]) -> bool:
         return False
     mapped = getattr(found, "ipv4_mapped", None)
     return any((mapped or found) in ip_network(network) for network in networks)
+
+
+def may_read_metrics(address: str, web: WebSettings, visitor: Visitor | None, *, is_local: bool) -> bool:
+    """Whether a request may read the metrics: of who is signed in, of a listed address, or of this machine.
+
+    ``is_local``: the page has only names of this machine. Else a proxy may be here, which passes on what others ask.
+    """
+    if visitor is not None and visitor.user != NOBODY:
+        return True
+    if is_listed(address, web.metrics):
+        return True
+    return is_local and is_listed(address, LOOPBACK) and not is_listed(address, web.proxies)
 
 
 def _named(values: Sequence[str], header: str) -> str:

@@ -6,7 +6,7 @@ from builder import NOW
 from rankd.core.errors import Refused
 from rankd.core.model.setting import PrivacySettings, Settings, WebSettings
 from rankd.services.web.session import Session, change_token
-from rankd.services.web.visitor import Visitor, check_change, check_host, is_listed, visitor
+from rankd.services.web.visitor import NOBODY, Visitor, check_change, check_host, is_listed, may_read_metrics, visitor
 
 KEY = b"k" * 32
 PROXY = WebSettings(proxies=["10.0.0.0/24", "::1"])
@@ -85,3 +85,31 @@ def test_an_address_in_no_network_is_not_listed():
 def test_a_proxy_that_is_no_address_is_refused():
     with pytest.raises(ValueError, match="is no address"):
         WebSettings(proxies=["proxy.example.org"])
+
+
+@pytest.mark.parametrize(
+    ("address", "web", "is_local", "may"),
+    [
+        ("127.0.0.1", WebSettings(), True, True),
+        ("127.0.0.9", WebSettings(), True, True),
+        ("::1", WebSettings(), True, True),
+        ("::ffff:127.0.0.1", WebSettings(), True, True),
+        ("10.0.0.9", WebSettings(), True, False),
+        ("", WebSettings(), True, False),
+        ("127.0.0.1", WebSettings(), False, False),  # another name: a proxy here passes on what others ask
+        ("127.0.0.1", WebSettings(proxies=["127.0.0.1"]), True, False),
+        ("127.0.0.1", WebSettings(metrics=["127.0.0.1"]), False, True),
+        ("10.0.0.9", WebSettings(metrics=["10.0.0.0/24"]), False, True),
+        ("10.0.1.9", WebSettings(metrics=["10.0.0.0/24"]), True, False),
+    ],
+)
+def test_metrics_are_for_this_machine_and_listed_addresses(address, web, is_local, may):
+    assert may_read_metrics(address, web, None, is_local=is_local) == may
+    nobody = Visitor(NOBODY, "", may_change=False)  # with --read-only
+    assert may_read_metrics(address, web, nobody, is_local=is_local) == may
+    assert may_read_metrics(address, web, Visitor("alice", "n", may_change=True), is_local=is_local)
+
+
+def test_an_address_of_metrics_that_is_none_is_refused():
+    with pytest.raises(ValueError, match=r"metrics: 'head' is no address"):
+        WebSettings(metrics=["head"])

@@ -70,8 +70,6 @@ class Exported:
     def own(self) -> list[Figure]:
         """The figures of this process. A source that fails is left out: the others are still worth having."""
         found = [Figure("rankd_service_info", 1, (self.service, rankd.__version__)), *process_figures(self.service)]
-        if self._health is None:
-            found.append(Figure("rankd_service_healthy", 0, (self.service,)))
         for source in (*([] if self._health is None else [self._health]), *self._own):
             try:
                 found += source()

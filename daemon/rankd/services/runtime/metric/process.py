@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,10 +16,11 @@ _PROC = Path("/proc/self")
 def process_figures(service: str) -> list[Figure]:
     """Processor time, memory, files and start of this process, under Prometheus' usual names."""
     labels = (service,)
-    with suppress(OSError, ValueError, IndexError, StopIteration):
+    with suppress(OSError, ValueError, IndexError, AttributeError):
         # after the name in parentheses, which may hold anything: see proc(5)
         fields = (_PROC / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
-        ticks, booted = os.sysconf("SC_CLK_TCK"), _booted_at()
+        ticks = os.sysconf("SC_CLK_TCK")
+        booted = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)  # /proc/stat may be hidden from a service
         return [
             Figure("process_cpu_seconds_total", (int(fields[11]) + int(fields[12])) / ticks, labels),
             Figure("process_virtual_memory_bytes", int(fields[20]), labels),
@@ -28,11 +30,6 @@ def process_figures(service: str) -> list[Figure]:
             Figure("process_max_fds", resource.getrlimit(resource.RLIMIT_NOFILE)[0], labels),
         ]
     return []
-
-
-def _booted_at() -> float:
-    lines = Path("/proc/stat").read_text(encoding="ascii").splitlines()
-    return float(next(line for line in lines if line.startswith("btime ")).split()[1])
 
 
 def disk_figures(service: str, disk: str, path: str) -> list[Figure]:
