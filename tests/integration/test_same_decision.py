@@ -68,16 +68,18 @@ def new_database(tmp_path):
 def a_job(draw, now):
     nodes = draw.choice([1, 1, 1, 2, 3])
     array = draw.choice([None, None, None, "3", "0-3", "1-9:2", "0-7%2", "2,5-6,9%1"])
+    is_held = draw.random() < 0.05
     return builder.accepted(
         draw.choice(["alice", "bob"]),
         queue=draw.choice(LEAVES),
         class_value=draw.randrange(4),
         nodes=nodes,
         min_nodes=draw.randint(1, nodes),
-        held=draw.random() < 0.05,
+        held=is_held,
         array=None if array is None else parse_array(array),
         resources={"vcore": draw.choice([500, 1000, 2000, 4000]), **draw.choice(OTHERS)},
         request={
+            "held": is_held,
             "array": array,
             "time_limit_s": draw.choice([None, 30.0, 60.0, 90.5, 300.0]),
             "application": draw.choice([None, None, "one", "two", "three"]),

@@ -170,7 +170,7 @@ REQUESTS = {
     "report.make files": lambda _site, _of: {**_BAD, "files": {}},
     **{
         f"report.make {kind}": lambda _site, _of, kind=kind: {**_BAD, "kind": kind}
-        for kind in ("dump", "reload", "configurations")
+        for kind in ("dump", "replay", "reload", "configurations")
     },
     "report.part": lambda _site, _of: {"report": "none"},
     **dict.fromkeys(

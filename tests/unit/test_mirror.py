@@ -212,6 +212,8 @@ ELSEWHERE = {
     "cli/services/service_command.py": "tests/unit/cli/services/test_service_option.py",
     "cli/what_if/dump.py": "tests/system/test_source.py",
     "cli/what_if/evaluate.py": "tests/system/test_evaluate.py",
+    "cli/what_if/replay.py": "tests/integration/test_replay.py",
+    "core/evaluate/replay.py": "tests/integration/test_replay.py",
     "cli/what_if/whatif.py": "tests/system/test_source.py",
     "core/admission/admission_cache.py": "tests/properties/test_admission.py",
     "config/adapter.py": "tests/integration/test_adapter_process.py",

@@ -86,6 +86,7 @@ COMMANDS: dict[str, Command] = {
     ),
     "simulate": Command("What if", "what_if.simulate", "what rankd would have done with the jobs of a trace, offline"),
     "dump": Command("What if", "what_if.dump", "the live state, in the format of evaluate"),
+    "replay": Command("What if", "what_if.replay", "a past cycle again: what it knew, what it decided, and why"),
     "class": Command(
         "Configure", "configure.class_command", "priority classes: list, show, create, update, delete, check"
     ),

@@ -6,18 +6,19 @@ from typing import Literal
 
 import msgspec
 
-Kind = Literal["dump", "gap", "whatif", "reload", "configurations"]
+Kind = Literal["dump", "replay", "gap", "whatif", "reload", "configurations"]
 
 
 class ReportRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What to compute: as ``rankd dump``, ``why JOB --gap``, ``whatif``, ``reload --dry-run`` or ``config history``.
+    """What to compute: as ``dump``, ``replay``, ``why --gap``, ``whatif``, ``reload --dry-run`` or ``config history``.
 
-    ``job`` is for gap; ``weights``, ``submit`` (a job or jobs as JSON) and ``files`` (texts of another configuration,
-    for administrators) are for whatif; ``limit`` is for reload and configurations. ``text``: reload as the command
-    prints it.
+    ``at`` is for dump and replay: the number of a generation, or UTC seconds behind ``@``. ``job`` is for gap;
+    ``weights``, ``submit`` (a job or jobs as JSON) and ``files`` (texts of another configuration, for administrators)
+    are for whatif; ``limit`` is for reload and configurations. ``text``: reload as the command prints it.
     """
 
     kind: Kind
+    at: str | None = None
     job: int | None = None
     weights: dict[str, float] = {}
     submit: str | None = None

@@ -137,6 +137,7 @@ LIMITS: Final[Mapping[type[msgspec.Struct], Mapping[str, TextLimit | Parts]]] = 
         "preemption_policy": TextLimit(MAX_NAME),
     },
     ReportRequest: {
+        "at": TextLimit(64),
         "weights": Parts(100, "factors", keys=TextLimit(64), advice="name fewer"),
         "submit": TextLimit(16 * 2**20, advice="try fewer jobs at a time"),
         "files": Parts(4, "files", TextLimit(16 * 2**20), TextLimit(64), "leave out those that do not change"),

@@ -1,4 +1,4 @@
-"""``rankd dump``: prints the live state as a document of ``rankd evaluate``."""
+"""``rankd dump``: prints the live state, or a past one, as a document of ``rankd evaluate``."""
 
 from __future__ import annotations
 
@@ -20,14 +20,16 @@ if TYPE_CHECKING:
     from rankd.core.adapter.input import Input
     from rankd.store.engine.reading import Reader
     from rankd.store.look.dump import Dump
+    from rankd.store.look.moment import Moment
 
 
 def add_parser(subparsers: Subparsers) -> None:
     """Add the command."""
-    text = "Print the state from which the newest ranking was made, in the format of `rankd evaluate`."
+    text = "Print the state from which the newest ranking was made, or a past one, in the format of `rankd evaluate`."
     parser = add_command(subparsers, "dump", run, text)
     add_source(parser)
     add_asker(parser)
+    add_moment(parser, required=False)
     parser.add_argument("--json", action="store_true", help="print JSON on one line")
     parser.add_argument(
         "--anonymise",
@@ -49,16 +51,44 @@ def add_source(parser: argparse.ArgumentParser, *, config: str = "--config") -> 
     )
 
 
+def add_moment(parser: argparse.ArgumentParser, *, required: bool) -> None:
+    """The option for a past instant."""
+    parser.add_argument(
+        "--at",
+        required=required,
+        metavar="GENERATION|TIME",
+        help="the state as it was: at the cycle that started jobs by this generation (41), or at this time (16:30,"
+        " now-1hour, 2030-01-31T08:00:05); if a cycle started jobs within the second from then on, at that cycle",
+    )
+
+
+def instant(text: str | None, now: float) -> str | None:
+    """``--at`` without the local time zone: the number of a generation, or UTC seconds behind ``@``.
+
+    Raises:
+        Refused: ``usage``: it is neither.
+    """
+    from rankd.client.instant import parse_time
+
+    if text is None or (text.isascii() and text.isdecimal()):
+        return text
+    return f"@{parse_time(text, now, 'past')!r}"
+
+
 def run(arguments: argparse.Namespace) -> int:
     """Read and print."""
+    import time
+
     import msgspec
 
     from rankd.cli.common.report import fetch_report, over_bus
 
+    arguments.at = instant(arguments.at, time.time())
     if (place := over_bus(arguments)) is not None:
         from rankd.wire.report import ReportRequest
 
-        document: object = msgspec.Raw(fetch_report(place, arguments, ReportRequest(kind="dump")).strip())
+        request = ReportRequest(kind="dump", at=arguments.at)
+        document: object = msgspec.Raw(fetch_report(place, arguments, request).strip())
     else:
         document = live_state(arguments)[0].document
     if arguments.anonymise:
@@ -72,27 +102,43 @@ def run(arguments: argparse.Namespace) -> int:
 def live_state(arguments: argparse.Namespace) -> tuple[Dump, Configuration]:
     """The state of the newest full generation, and its configuration with the inputs from outside applied.
 
-    Prints how many jobs have changed since.
+    With ``--at``, that of an earlier instant. Prints what is as it is now.
     """
-    from rankd.store.engine.reading import open_for_reading, tuples
+    from rankd.store.engine.reading import open_for_reading
+
+    connection = open_for_reading(find(arguments).need_database())
+    try:
+        found = state_at(connection, arguments, _moment(connection, getattr(arguments, "at", None)))
+    finally:
+        connection.close()
+    return found
+
+
+def state_at(connection: Reader, arguments: argparse.Namespace, moment: Moment | None) -> tuple[Dump, Configuration]:
+    """The state at an instant, or at the newest full generation, and its configuration."""
+    from rankd.store.engine.reading import tuples
     from rankd.store.look.dump import dump
     from rankd.store.record.adapter import in_force
     from rankd.store.record.user_group import with_recorded_groups
 
     place = find(arguments)
-    connection = open_for_reading(place.need_database())
-    try:
-        configuration, queues = _configuration(connection, arguments.live_config, place.directory)
-        found = dump(connection, configuration, queues)
-        configuration = in_force(lambda sql: tuples(connection, sql), configuration).configuration
-        configuration = with_recorded_groups(lambda sql: tuples(connection, sql), configuration)
-    finally:
-        connection.close()
+    configuration, queues = _configuration(connection, arguments.live_config, place.directory, moment)
+    found = dump(connection, configuration, queues, moment)
+    configuration = in_force(lambda sql: tuples(connection, sql), configuration).configuration
+    configuration = with_recorded_groups(lambda sql: tuples(connection, sql), configuration)
     if found.updated:
         jobs = ", ".join(map(str, found.updated[:20]))
         message = f"updated after generation {found.generation}, and dumped as they are now: jobs {jobs}"
         print(f"rankd: {message}", file=sys.stderr)
+    for note in found.notes:
+        print(f"rankd: {note}", file=sys.stderr)
     return found, configuration
+
+
+def _moment(connection: Reader, at: str | None) -> Moment | None:
+    from rankd.store.look.moment import find_moment
+
+    return None if at is None else find_moment(connection, at)
 
 
 def with_live_inputs(arguments: argparse.Namespace, configuration: Configuration) -> Configuration:
@@ -127,14 +173,20 @@ def dropped_inputs(
     return [(one.input, one.read_at) for one in stored if one.input.factor not in given]
 
 
-def _configuration(connection: Reader, named: Path | None, place: Path | None) -> tuple[Configuration, object]:
-    """The configuration of the newest full generation, and the document of its queues."""
+def _configuration(
+    connection: Reader, named: Path | None, place: Path | None, moment: Moment | None
+) -> tuple[Configuration, object]:
+    """The configuration of a moment, or of the newest full generation, and the document of its queues."""
     from rankd.config.configuration import load_configuration, read_configuration
     from rankd.config.evaluation import parsed_queues, queues_document
     from rankd.store.engine.reading import tuples
-    from rankd.store.record.configuration import recorded_for_ranking
+    from rankd.store.record.configuration import recorded, recorded_for_ranking
 
-    found = None if named else recorded_for_ranking(lambda sql, *given: tuples(connection, sql, *given))
+    found = None
+    if not named and moment is None:
+        found = recorded_for_ranking(lambda sql, *given: tuples(connection, sql, *given))
+    elif not named and moment is not None and (number := moment.base["configuration"]) is not None:
+        found = recorded(lambda sql, *given: tuples(connection, sql, *given), number)
     if found is not None:
         queues = parsed_queues(found.files.get("queues.yaml"))
         return read_configuration(found.directory, found.files), queues

@@ -70,6 +70,7 @@ RULES: Mapping[str, Rule] = {
     "report.make whatif": Rule(Circle.VIEWERS, "the report 'whatif', which shows jobs of all users,", "kind"),
     "report.make files": Rule(Circle.ADMINISTRATORS, "whatif with another configuration", "files"),
     "report.make dump": Rule(Circle.ADMINISTRATORS, "the report 'dump'", "kind"),
+    "report.make replay": Rule(Circle.ADMINISTRATORS, "the report 'replay'", "kind"),
     "report.make reload": Rule(Circle.ADMINISTRATORS, "the report 'reload'", "kind"),
     "report.make configurations": Rule(Circle.ADMINISTRATORS, "the report 'configurations'", "kind"),
     "report.part": Rule(Circle.EVERYONE),

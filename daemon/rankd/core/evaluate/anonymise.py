@@ -27,7 +27,7 @@ _JOB = frozenset(
         *("id", "state", "class_value", "preemption_policy", "urgency", "fixed_priority", "nodes", "min_nodes"),
         *("resources", "exclusive", "time_limit_s", "begin_at", "depends_on", "array", "array_job", "array_task"),
         *("privileged", "held", "submitted_at", "eligible_at", "started_at", "ended_at", "factors", "sequence"),
-        *("eligible_tasks", "exit_status", "signal", "cancel_if_unmet"),
+        *("array_limit", "eligible_tasks", "exit_status", "signal", "cancel_if_unmet"),
     }
 )
 """The fields of a job that are copied as they are."""
@@ -95,7 +95,8 @@ class _Anonymiser:
         return self._kinds[kind].of(name)
 
     def _document(self, given: Row) -> Row:
-        made = {key: given[key] for key in ("now", "priority", "scheduling", "unknown_association") if key in given}
+        copied = ("now", "ranked_at", "priority", "scheduling", "unknown_association")
+        made = {key: given[key] for key in copied if key in given}
         parts: Mapping[str, Callable[[Any], Any]] = {
             "queues": self._queues,
             "priority_classes": lambda rows: [self._class(row) for row in rows],

@@ -74,8 +74,9 @@ class JobEntry(JobRequest, frozen=True, kw_only=True, forbid_unknown_fields=True
     ``submitted_at`` None means now. ``eligible_at`` unset means since its submission, or since its begin time if that
     is later; null means not eligible. ``class_value``: the value of its class, if it was resolved before. ``factors``:
     values that replace those of the plugins. ``sequence`` None means one more than the job before. ``array_job`` and
-    ``array_task``: of a task that has a record of its own, the id of its array and its index. ``eligible_tasks``: of an
-    array with ``aftercorr``, the tasks whose counterparts have completed; None: those of the document. The fields from
+    ``array_task``: of a task that has a record of its own, the id of its array and its index. ``array_limit``: of such
+    a task, how many tasks of its array may run at once, if the array is not listed. ``eligible_tasks``: of an array
+    with ``aftercorr``, the tasks whose counterparts have completed; None: those of the document. The fields from
     ``reason`` on belong to a job's record and have no effect.
     """
 
@@ -94,6 +95,7 @@ class JobEntry(JobRequest, frozen=True, kw_only=True, forbid_unknown_fields=True
     sequence: Annotated[int, Meta(ge=1, le=2**53)] | None = None
     array_job: Id | None = None
     array_task: Annotated[int, Meta(ge=0, le=LARGEST_INDEX)] | None = None
+    array_limit: Annotated[int, Meta(ge=1, le=2**53)] | None = None
     eligible_tasks: str | None = None
     reason: str | None = None
     ended_at: float | None = None
@@ -117,9 +119,14 @@ class AllocationEntry(_Section, frozen=True, kw_only=True):
 
 
 class Document(_Section, frozen=True, kw_only=True):
-    """The whole state at ``now``. A section that is None comes from the configuration, or has its default."""
+    """The whole state at ``now``. A section that is None comes from the configuration, or has its default.
+
+    ``ranked_at``: the instant for which priorities are computed, if that is not ``now``: a scheduling cycle uses the
+    order of an earlier ranking.
+    """
 
     now: float
+    ranked_at: float | None = None
     priority: PrioritySettings | None = None
     scheduling: SchedulingSettings | None = None
     queues: Raw | UnsetType = UNSET

@@ -69,7 +69,8 @@ def evaluate(document: Document, surroundings: Surroundings) -> Result:
     )
     situation = build(document, catalogue, accounts, admitted, qos, surroundings.application_sorts)
     factors = [surroundings.factors.get(name) or Given(name) for name in settings.weights]
-    ranking = rank(situation.state, settings, factors, document.now, outright=situation.outright)
+    ranked_at = document.now if document.ranked_at is None else document.ranked_at
+    ranking = rank(situation.state, settings, factors, ranked_at, outright=situation.outright)
     placed = place(situation, ranking, surroundings.node_sorts)
     return answer(situation, ranking, placed, admitted.rejected, surroundings.warnings, surroundings.node_sorts)
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from rankd.core.evaluate.admission import Job
 from rankd.core.evaluate.amount import add
+from rankd.core.evaluate.document import Id
 from rankd.core.evaluate.state import Situation
 from rankd.core.model.index_set import IndexSet
 from rankd.core.model.quantity import Resources
@@ -73,6 +74,7 @@ class _Cycles:
             for part in situation.inventory.parts
         ]
         self._tenants = self._running()
+        self._numbers = self._arrays()
         self._rooms, self._array_of = self._array_rooms(), self._arrays_of_tasks()
         self._pending = {row.id: row.pending for row in ranking.queues}
 
@@ -159,19 +161,26 @@ class _Cycles:
     def _array_rooms(self) -> dict[int, int]:
         """How many tasks of each array with a limit may start."""
         running = Counter(job.entry.array_job for job in self._situation.active)
-        return {
-            job.number: job.array.limit - running[job.entry.id]
-            for job in self._situation.pending
-            if job.array is not None and job.array.limit is not None
-        }
+        limits = {job.entry.id: job.array.limit for job in self._situation.pending if job.array is not None}
+        for job in self._situation.pending:
+            if job.entry.array_job is not None and job.entry.array_job in self._numbers:
+                limits.setdefault(job.entry.array_job, job.entry.array_limit)
+        return {self._numbers[id_]: limit - running[id_] for id_, limit in limits.items() if limit is not None}
+
+    def _arrays(self) -> dict[Id | None, int]:
+        """The numbers of arrays. One that is not pending, but has tasks that are, has a number below 0."""
+        pending = self._situation.pending
+        numbers: dict[Id | None, int] = {job.entry.id: job.number for job in pending if job.array is not None}
+        for job in pending:
+            if job.entry.array_job is not None and job.entry.array_limit is not None:
+                numbers.setdefault(job.entry.array_job, -1 - len(numbers))
+        return numbers
 
     def _arrays_of_tasks(self) -> dict[int, int]:
         """The arrays of pending tasks that are jobs of their own."""
-        numbers = {job.entry.id: job.number for job in self._situation.pending if job.array is not None}
+        pending = self._situation.pending
         return {
-            job.number: numbers[job.entry.array_job]
-            for job in self._situation.pending
-            if job.entry.array_job in numbers
+            job.number: self._numbers[job.entry.array_job] for job in pending if job.entry.array_job in self._numbers
         }
 
     def _kind(self, job: Job, shape: Shape) -> int:

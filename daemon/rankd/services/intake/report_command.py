@@ -15,6 +15,9 @@ SUBMIT = "submit.json"
 
 _FACTOR = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 
+_INSTANT = re.compile(r"[0-9]{1,15}|@[0-9]{1,12}(\.[0-9]{1,9})?")
+"""The number of a generation, or UTC seconds."""
+
 ALL = 2**31 - 1
 
 
@@ -29,6 +32,11 @@ def check_request(request: ReportRequest, asker: Submitter) -> None:
         check(asker, "report.make files")
     if request.kind == "gap" and request.job is None:
         raise Refused("missing_field", "name the job", "job")
+    if request.kind == "replay" and request.at is None:
+        raise Refused("missing_field", "give the number of a generation, or a time as @SECONDS", "at")
+    if request.at is not None and not _INSTANT.fullmatch(request.at):
+        message = f"'{request.at}' is neither the number of a generation, nor a time as @SECONDS"
+        raise Refused("bad_field", message, "at")
     for name in request.weights:
         if not _FACTOR.fullmatch(name):
             raise Refused("bad_field", f"'{name}' is not a factor's name", "weights")
@@ -41,7 +49,9 @@ def command_words(request: ReportRequest, asker: Submitter, database: str, folde
     place = [f"--db={database}"]
     match request.kind:
         case "dump":
-            return ["dump", "--json", *place]
+            return ["dump", "--json", *([] if request.at is None else [f"--at={request.at}"]), *place]
+        case "replay":
+            return ["replay", "--json", f"--at={request.at}", *place]
         case "gap":
             return ["why", str(request.job), "--gap", "--json", *place]
         case "configurations":

@@ -54,9 +54,15 @@ class JobCost(NamedTuple):
 
 
 class PlacedJobs:
-    """The memory as the cycle saw it: pending jobs, the order, and the jobs after an overdue generation."""
+    """The memory as the cycle saw it: pending jobs, the order, and the jobs after an overdue generation.
 
-    def __init__(self, pending: PendingTable, order: LeafOrders, unranked: Unranked, cost: JobCost) -> None:
+    ``known``: the last events of jobs and of nodes that it includes.
+    """
+
+    def __init__(
+        self, pending: PendingTable, order: LeafOrders, unranked: Unranked, cost: JobCost, known: tuple[int, int]
+    ) -> None:
+        self._known = known
         self._pending = pending
         self._order = order
         self._unranked = unranked
@@ -83,6 +89,7 @@ class PlacedJobs:
             rank=rank,
             devices=placement.devices,
             whole=self._cost.whole(shape, placement),
+            known=self._known,
         )
 
     def _row(self, job: int) -> int:

@@ -305,7 +305,8 @@ class SchedulingSource:
     def placed_jobs(self) -> PlacedJobs:
         """Computes what is recorded about the jobs that a cycle placed."""
         cost = JobCost(self._configuration.settings.priority.fairshare.billing, self._usage_factors, self._nodes)
-        return PlacedJobs(self.pending, self.order, self._waiting.unranked, cost)
+        known = self._revision, self._node_event
+        return PlacedJobs(self.pending, self.order, self._waiting.unranked, cost, known)
 
 
 def _is_same(one: SchedulingSettings, other: SchedulingSettings) -> bool:

@@ -31,6 +31,8 @@ from rankd.store.record.job import apply_changes, read_states
 from rankd.store.schema.table import allocations, jobs, nodes, reservations, wait_reasons
 
 ACTOR = "scheduler"
+KNOWN = ("event", "node_event")
+"""In the detail of an allocation's event: the last events of jobs and of nodes that the cycle knew."""
 _COLUMNS = (
     "id",
     "job_id",
@@ -66,6 +68,7 @@ class NewAllocation(msgspec.Struct, frozen=True, kw_only=True):
 
     ``of_array``: the job is an array, whose next task gets the placement. ``devices``: their ids by node. ``whole``: of
     an exclusive job, the amounts that it holds on each of its nodes; ``resources`` are those that it asked for.
+    ``known``: the last events of jobs and of nodes that the cycle knew, so that it can be replayed.
     """
 
     job: int
@@ -78,6 +81,7 @@ class NewAllocation(msgspec.Struct, frozen=True, kw_only=True):
     of_array: bool = False
     devices: Mapping[str, tuple[str, ...]] = {}
     whole: Mapping[str, Resources] = {}
+    known: tuple[int, int] | None = None
 
 
 class ReasonRow(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
@@ -181,6 +185,7 @@ def _change(allocation: int, entry: NewAllocation) -> Change:
             "generation": entry.generation,
             "rank": entry.rank,
             **({"devices": entry.devices} if entry.devices else {}),
+            **(dict(zip(KNOWN, entry.known, strict=True)) if entry.known else {}),
         },
         columns={"allocation_id": allocation, "nodelist": fold(entry.nodes)},
     )

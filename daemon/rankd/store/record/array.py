@@ -67,7 +67,7 @@ _UNUSED = (
 _COPIED = tuple(column.name for column in jobs.columns if column.name not in {*_OWN, *_UNUSED})
 _TASK_COLUMNS = ("id", "revision", "state", "array_job", "array_task", "request", "request_id", *_COPIED)
 
-_BLOCKED_BY, _ELIGIBLE_AT = _COPIED.index("blocked_by"), _COPIED.index("eligible_at")
+_BLOCKED_BY, _ELIGIBLE_AT, _HELD = (_COPIED.index(name) for name in ("blocked_by", "eligible_at", "held"))
 _SETS = update(arrays).where(arrays.c.job_id == bindparam("of"))
 
 _ARRAY = (
@@ -220,15 +220,16 @@ def _insert_tasks(
     state, kind = State.PENDING.value, Event.SPLIT.value
     rows, events = [], []
     ready = set(each(common(read(array.eligible), taken)))
-    waiting = array.copied
+    waiting, held = array.copied, {"held": True} if array.copied[_HELD] else {}
     if array.waits_by_index and waiting[_BLOCKED_BY] is None:
         waiting = _replaced(waiting, {_BLOCKED_BY: DEPENDENCY, _ELIGIBLE_AT: None})
     for place, index in enumerate(each(taken)):
         may_start = not array.waits_by_index or index in ready
         copied = array.copied if may_start else waiting
         rows.append((job + place, event + place, state, array.id, index, "", request, *copied))
-        detail = json.dumps({"array_job": array.id, "array_task": index})
-        events.append((event + place, job + place, kind, state, now, actor, None, detail))
+        since = (array.copied if may_start else waiting)[_ELIGIBLE_AT]
+        detail = {"array_job": array.id, "array_task": index, "eligible_at": since, **held}
+        events.append((event + place, job + place, kind, state, now, actor, None, json.dumps(detail)))
     bulk_insert(connection, "jobs", _TASK_COLUMNS, rows)
     bulk_insert(connection, "job_events", EVENT_COLUMNS, events)
     blocked = [row[0] for row in rows if row[_BLOCKED_BY - len(_COPIED)] is not None]
