@@ -100,7 +100,8 @@ def _print(found: Replay, most: int) -> None:
     )
     weights = ", ".join(f"{name} {weight:g}" for name, weight in found.weights.items())
     print_line(f"Policy {found.policy}{f' ({weights})' if weights else ''}, backfill {found.backfill}.")
-    print_line(f"{_jobs(found.waiting)} waited, and {found.running} ran. {found.nodes_up} of {found.nodes} nodes were up.")
+    nodes = f"{found.nodes_up} of {found.nodes} nodes were up"
+    print_line(f"{_jobs(found.waiting)} waited, and {found.running} ran. {nodes}.")
     print()
     _print_started(found)
     for one in found.reservations:
