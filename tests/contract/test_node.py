@@ -22,7 +22,7 @@ from rankd.store.record.node import (
     strays,
     take_down,
 )
-from rankd.store.record.node_action import NodeWish, act, drain_undrained, undrained
+from rankd.store.record.node_action import NodeWish, act, drain_undrained, drain_unfit, undrained
 from rankd.wire.message import NodeRegistration
 
 WISH = NodeWish(nodes=["n1", "n9"], actor="root", reason="a fan", at=NOW)
@@ -111,3 +111,12 @@ async def test_what_a_node_runs_although_it_ended_is_a_stray(store):
     allocation = taken.starts[0].allocation
     await store.report("n1", allocation, job, "ended", cause="lost")
     assert await store.read(strays, "n1", [allocation, 77]) == [allocation]
+
+
+async def test_a_node_that_is_unfit_is_drained_with_its_reason_unless_an_administrator_has_done_so(store):
+    await store.add_nodes("n1", "n2")
+    await store.write(act, WISH, drain)
+    for node in ("n1", "n2", "nobody"):
+        await store.write(drain_unfit, node, "epilog e ended with 1", NOW)
+    reasons = {row["name"]: row["drain_reason"] for row in await store.rows("node")}
+    assert reasons == {"n1": "a fan", "n2": "epilog e ended with 1"}

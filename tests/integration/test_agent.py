@@ -27,6 +27,7 @@ from rankd.wire.message import (
     AllocationMessage,
     ErrorBody,
     Heartbeat,
+    NodeHooks,
     NodeRegistered,
     NodeRegistration,
     Report,
@@ -54,6 +55,7 @@ class Intake:
         self.grace_s = 0.4
         self.max_processes = 4096
         self.orphan_s = 60.0
+        self.hooks: NodeHooks | None = None
         self.waiting: list[str] = []
         self.takes: list[tuple[str, Take]] = []
         self.device_reports: list[DeviceReport] = []
@@ -88,7 +90,12 @@ class Intake:
 
     def _answer(self, **more) -> NodeRegistered:
         return NodeRegistered(
-            heartbeat_s=0.1, grace_s=self.grace_s, max_processes=self.max_processes, orphan_s=self.orphan_s, **more
+            heartbeat_s=0.1,
+            grace_s=self.grace_s,
+            max_processes=self.max_processes,
+            orphan_s=self.orphan_s,
+            hooks=self.hooks,
+            **more,
         )
 
     async def _tell(self) -> None:

@@ -137,6 +137,8 @@ WAITS = {
     "services/agent/vouching.py": "a socket and a broker",
     "services/keeper/helper.py": "forks",
     "services/keeper/job_run.py": "a job's processes",
+    "services/keeper/job_hooks.py": "a job's prolog and epilog (test_agent_hooks)",
+    "services/agent/epilog.py": "epilogs of jobs whose keeper was killed (test_agent_hooks)",
     "services/keeper/link.py": "a process",
     "services/keeper/process.py": "a process",
     "services/keeper/relay.py": "a process and its streams",

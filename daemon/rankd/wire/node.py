@@ -53,6 +53,16 @@ class NodeRegistration(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     confinement: str = ""
 
 
+class NodeHooks(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Programs that an agent runs with its own rights: paths, and seconds (``[node]`` in ``rankd.toml``)."""
+
+    prolog: str | None = None
+    epilog: str | None = None
+    timeout_s: float = 120.0
+    health_check: str | None = None
+    health_check_period_s: float = 300.0
+
+
 class NodeRegistered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The answer to a registration or heartbeat: how the agent has to behave.
 
@@ -60,6 +70,7 @@ class NodeRegistered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     ``outputs_s``: seconds after which the agent deletes output files; None: never.
     ``orphan_s``: seconds after which an interactive job without a client is ended.
     ``cluster``: the name of the site, for Slurm's variables.
+    ``hooks``: the programs that it runs around jobs, and to check the node; None: none.
     ``end``: allocations that the node runs but that have ended in the records; other nodes may run the jobs by now.
     ``waiting``: nodes for which allocations wait. ``notes``: what the agent's log should say.
     """
@@ -70,6 +81,7 @@ class NodeRegistered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     outputs_s: float | None = None
     orphan_s: float = 60.0
     cluster: str = CLUSTER
+    hooks: NodeHooks | None = None
     end: list[int] = []
     waiting: list[str] = []
     notes: list[str] = []
@@ -84,9 +96,12 @@ class Heartbeat(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     Nodes other than the subject's count if they were registered with the same ``key``. Nodes that were registered with
     another ``instance`` do not count.
     ``unable``: why the agent can't run jobs on them at present, in :data:`LONGEST_UNABLE` characters; None if it can.
+    ``health``: why the last health check of the nodes has failed, in as many characters; empty if it has succeeded;
+    None if there was none.
     """
 
     nodes: list[str]
     key: str = ""
     instance: str = ""
     unable: str | None = None
+    health: str | None = None

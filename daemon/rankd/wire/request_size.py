@@ -154,7 +154,7 @@ LIMITS: Final[Mapping[type[msgspec.Struct], Mapping[str, TextLimit | Parts]]] = 
         "instance": _INSTANCE,
         "batch": _INSTANCE,
     },
-    Heartbeat: {"nodes": _NODES, "key": _KEY, "instance": _INSTANCE, "unable": _CAUSE},
+    Heartbeat: {"nodes": _NODES, "key": _KEY, "instance": _INSTANCE, "unable": _CAUSE, "health": _CAUSE},
     Take: {
         "agent": _NODE,
         "known": Parts(MAX_RUNNING, "allocations", advice="report what has ended"),
@@ -171,7 +171,7 @@ ELSEWHERE: Final[Mapping[type[msgspec.Struct], Sequence[str]]] = {
     Notify: ("on", "to"),  # core.admission.notify_check
     JobRequest: JobRequest.__struct_fields__,  # core.admission.limit, amount and path_limit
     NodeRegistration: ("partition", "resources", "labels", "agent", "running", "devices"),  # core.admission.node_check
-    Report: ("cause", "message", "stdout", "stderr"),  # core.model.believable cuts them
+    Report: ("cause", "message", "stdout", "stderr", "drain"),  # core.change.report cuts them
 }
 """Fields whose size other modules limit."""
 

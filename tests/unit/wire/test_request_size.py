@@ -152,6 +152,7 @@ def test_what_is_over_its_limit_is_refused_with_field_limit_and_size(kind, reque
         (Heartbeat, {"nodes": ["n"], "key": "x" * 257}, "key"),
         (Heartbeat, {"nodes": ["n"] * 100_001}, "nodes"),
         (Heartbeat, {"nodes": ["n"], "unable": "x" * 501}, "unable"),
+        (Heartbeat, {"nodes": ["n"], "health": "x" * 501}, "health"),
         (ReportMessage, {"reports": [{"allocation": 1, "job": 1, "kind": "started", "at": 1}] * 1_001}, "reports"),
     ],
 )

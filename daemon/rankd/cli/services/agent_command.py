@@ -50,6 +50,11 @@ def add_parser(subparsers: Subparsers) -> None:
         "--no-limits", action="store_true", help="don't limit jobs to their memory and cores with control groups"
     )
     parser.add_argument(
+        "--no-hooks",
+        action="store_true",
+        help="run no prolog, epilog or health check on this node, whatever the site's configuration names",
+    )
+    parser.add_argument(
         "--login-socket",
         metavar="FILE",
         type=Path,
@@ -147,6 +152,7 @@ def run_agent(arguments: argparse.Namespace) -> int:
         devices=_devices(arguments),
         run_as=RunAs(mode=arguments.run_as or usual_mode(), otherwise=arguments.otherwise_as, owner=arguments.owner),
         limited=not arguments.no_limits,
+        hooked=not arguments.no_hooks,
         drain_on_stop_s=arguments.drain_on_stop,
         login_socket=arguments.login_socket,
         machine=_machine(arguments),

@@ -14,6 +14,9 @@ import msgspec
 from rankd.core.errors import Refused
 from rankd.core.model.node import NodeState
 
+HEALTH_CHECK = "health check"
+"""Who has drained a node whose health check fails. No user has this name: it has a space."""
+
 
 class NodeEvent(StrEnum):
     """The event that records an action on a node."""

@@ -22,8 +22,12 @@ from rankd.core.model.believable import (
     believable_time,
 )
 from rankd.core.model.job import Event, State, next_state
-from rankd.core.model.outcome import JobEnd, NodeEnd, decide_end, is_well
+from rankd.core.model.outcome import PROLOG_FAILED, JobEnd, NodeEnd, decide_end, is_well
 from rankd.core.model.report import Report
+from rankd.core.printable import printable
+
+LONGEST_DRAIN = 500
+"""Characters of the reason of a drain that a node reports."""
 
 
 class Part(msgspec.Struct, kw_only=True):
@@ -66,6 +70,7 @@ class ReportEffects(msgspec.Struct, frozen=True, kw_only=True):
 
     ``gang_ends``: allocations whose other parts must be ended, because one part has failed, or the script has ended.
     ``foreign``: (node, allocation) of reports about allocations that the node was never given.
+    ``drains``: nodes that must take no more jobs, with the reason.
     """
 
     part_starts: list[PartChange] = []
@@ -74,6 +79,7 @@ class ReportEffects(msgspec.Struct, frozen=True, kw_only=True):
     ends: list[AllocationChange] = []
     gang_ends: list[int] = []
     foreign: list[tuple[str, int]] = []
+    drains: dict[str, str] = {}
     changes: list[Change] = []
 
 
@@ -108,6 +114,8 @@ class _Decision:
             self.effects.foreign.append((node, original.allocation))
             return
         report = _believable(original, allocation.allocated_at, now)
+        if report.drain:  # also if the end is known already: the job may have ended as lost before its epilog failed
+            self.effects.drains[node] = report.drain
         if report.kind == "started":
             self._start(node, part, report, report.at)
             return
@@ -166,13 +174,14 @@ class _Decision:
             cancelled=state.cancelled_by is not None,
             may_requeue=state.requeue and state.requeues < self._max_requeues,
             started=state.state is not State.ALLOCATED,
+            requeue=state.requeue,
         )
 
     def _finish(self, node: str, report: Report, state: JobState, end: JobEnd) -> None:
         self.effects.ends.append(AllocationChange(report.at, report.allocation))
         is_back = end.event is Event.TAKE_BACK
         again = is_back or end.event is Event.REQUEUE
-        requeues = state.requeues + (end.event is Event.REQUEUE)
+        requeues = state.requeues + (end.event is Event.REQUEUE and end.cause != PROLOG_FAILED)
         columns: dict[str, Value] = (
             {"requeues": requeues, "allocation_id": None, "nodelist": None, "started_at": None}
             if again
@@ -220,6 +229,7 @@ def _believable(report: Report, allocated_at: float, now: float) -> Report:
         signal=believable_number(report.signal, LARGEST_SIGNAL),
         cause=believable_text(report.cause),
         message=believable_text(report.message),
+        drain=None if report.drain is None else printable(report.drain)[:LONGEST_DRAIN],
         stdout=believable_text(report.stdout),
         stderr=believable_text(report.stderr),
         max_rss_bytes=believable_rss(report.max_rss_bytes),

@@ -14,12 +14,14 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     were sent. ``exit_status`` is that of the command. ``signal`` is the signal that ended it.
 
     ``cause``: the agent ended the command (``timeout``, ``cancel``, ``agent_stopped``), could not start it
-    (``start_failed``), or lost track of it (``lost``); or the kernel killed processes of the job for memory
-    (``out_of_memory``).
+    (``start_failed``), or lost track of it (``lost``); or the node's prolog has failed (``prolog_failed``); or the
+    kernel killed processes of the job for memory (``out_of_memory``).
 
     ``measured``: where memory and processor time were read. ``cgroup``: both from the job's control group. ``wait``:
     both from the processes that the job's first process waited for. ``cgroup_cpu`` or ``cgroup_memory``: only the
     processor time or only the memory from the control group.
+
+    ``drain``: why the node must not take more jobs: its prolog or epilog has failed.
     """
 
     allocation: int
@@ -36,3 +38,4 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     max_rss_bytes: int | None = None
     cpu_s: float | None = None
     measured: Annotated[str, msgspec.Meta(max_length=16)] | None = None
+    drain: str | None = None

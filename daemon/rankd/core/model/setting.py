@@ -17,6 +17,7 @@ from rankd.core.model.job_place import CLUSTER
 Positive = Annotated[float, Meta(gt=0)]
 AtLeastOne = Annotated[int, Meta(ge=1)]
 Privacy = Literal["all", "counts", "own"]
+HookPath = Annotated[str, Meta(pattern="^/", max_length=4095)]
 
 DEFAULT_WEIGHTS = {
     "age": 1000.0,
@@ -226,6 +227,22 @@ class NodeSettings(_Setting, frozen=True, kw_only=True):
     max_processes: Annotated[int, Meta(ge=16, le=4_194_304)] = 4096
     """Processes and threads that a job may have at once on a node, where the agent can make control groups. More
     forks fail. Agents receive a change with their next heartbeat; it counts for jobs that start after that."""
+    prolog: HookPath | None = None
+    """The path of a program that each agent runs on its node before a job's first process there, with the agent's
+    rights (root, where the agent is root). It and the directories above it must belong to root or the agent's user,
+    and others must not be able to write to them. If it fails, the node is drained and the job is queued again. Agents
+    receive a change of this and the next four settings with their next heartbeat."""
+    epilog: HookPath | None = None
+    """The same for a program that runs after a job's last process on the node, however the job ended. If it fails, the
+    node is drained."""
+    hook_timeout_s: Annotated[float, Meta(gt=0, le=86_400)] = 120.0
+    """Seconds after which a prolog, an epilog or a health check is killed. It has failed then."""
+    health_check: HookPath | None = None
+    """The path of a program that each agent runs regularly, with the same rights and the same rules. While it fails,
+    the node is drained with the last line of its output as the reason; once it succeeds, the node takes jobs again,
+    unless an administrator has drained it."""
+    health_check_period_s: Annotated[float, Meta(ge=1)] = 300.0
+    """Seconds from the end of a health check to the start of the next one."""
 
 
 SiteName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}$")]

@@ -13,6 +13,7 @@ import msgspec
 from rankd.core.admission.amount import SMALL_SHARE
 from rankd.core.errors import Refused, usable
 from rankd.core.model.device import GPU
+from rankd.core.model.hook import hook_environment
 from rankd.core.model.job_environment import ARRAY_OUTPUT, DEFAULT_OUTPUT, job_environment, job_path
 from rankd.core.model.job_place import CLUSTER, JobPlace
 from rankd.services.agent.device_denial import DeviceDenial, check_files
@@ -23,10 +24,11 @@ from rankd.services.agent.script_files import ScriptFiles
 from rankd.services.agent.users_directory import make_top, make_users_directory
 from rankd.services.keeper.cgroup_layout import Limits
 from rankd.services.keeper.device_rule import DeviceNumber
+from rankd.services.keeper.message import JobHooks
 from rankd.services.keeper.proc import Identity, Launch, Session
 from rankd.services.keeper.state import FULL
 from rankd.services.runtime.clock import Clock
-from rankd.wire.message import StartJob
+from rankd.wire.message import NodeHooks, StartJob
 from rankd.wire.subject import encode_name
 
 MAX_PROCESSES = 4096
@@ -59,6 +61,8 @@ class Planner:
         self.denial = DeviceDenial()
         self.confines = False
         """Whether the keeper can keep jobs from the devices of others."""
+        self.hooks = NodeHooks()
+        """What runs before and after each job."""
         self._state = str(state)
         self.output = output_dir.absolute()
         self._cwd = Path.cwd()
@@ -108,6 +112,22 @@ class Planner:
             limits=self._limits(start),
             denied=self._denied(start),
             session=session_of(start),
+        )
+
+    def job_hooks(self, start: StartJob) -> JobHooks | None:
+        """What runs before and after a job on this node; None if nothing does.
+
+        Raises:
+            Refused: the job's user may not run jobs here.
+        """
+        if self.hooks.prolog is None and self.hooks.epilog is None:
+            return None
+        environment = hook_environment(self._place(start, self._run_as.identity(start.user)))
+        return JobHooks(
+            prolog=self.hooks.prolog,
+            epilog=self.hooks.epilog,
+            environment=environment,
+            timeout_s=self.hooks.timeout_s,
         )
 
     def _denied(self, start: StartJob) -> list[DeviceNumber]:

@@ -11,15 +11,18 @@ import errno
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import TypeVar
 
 import msgspec
 
 from rankd.core.errors import Refused
 from rankd.core.model.delivery import NOT_TAKEN
+from rankd.core.model.outcome import PROLOG_FAILED
 from rankd.services.agent.device_monitor import DeviceMonitor
 from rankd.services.agent.device_owner import Owners
 from rankd.services.agent.device_watch import Machine
+from rankd.services.agent.epilog import Epilogs
 from rankd.services.agent.identity import NO_SUCH_USER, OWNER_ONLY, ROOT_REFUSED
 from rankd.services.agent.interactive_jobs import LOOP as CLIENTS_LOOP
 from rankd.services.agent.interactive_jobs import InteractiveJobs
@@ -31,14 +34,14 @@ from rankd.services.agent.plan import Planner
 from rankd.services.agent.report import Reporter
 from rankd.services.agent.runner import Around, Order
 from rankd.services.keeper.link import LOG, KeeperLink
-from rankd.services.keeper.message import EndJob, KeepJob
+from rankd.services.keeper.message import EndJob, JobHooks, KeepJob
 from rankd.services.keeper.proc import Launch
 from rankd.services.keeper.spawn import NOT_EXECUTABLE
-from rankd.services.keeper.state import AgentState, Claim, Leftover
+from rankd.services.keeper.state import AgentState, Claim, EpilogClaim, Leftover
 from rankd.services.runtime.clock import Clock
 from rankd.services.runtime.life import end_tasks, is_set
 from rankd.services.runtime.log_file import keep_small
-from rankd.wire.message import Report, StartJob
+from rankd.wire.message import NodeHooks, Report, StartJob
 
 T = TypeVar("T")
 
@@ -81,6 +84,9 @@ class RealNode:
         self._tidying: list[asyncio.Task[None]] = []
         self._link = KeeperLink(state.root, self._happened, self._lose_all)
         self.orphan_s = 60.0
+        self._epilogs = Epilogs(name, state, clock)
+        self._can_hook = True
+        self._group: asyncio.TaskGroup | None = None
         self.interactive = InteractiveJobs(state.root, self._link, lambda: (self.orphan_s, self.grace_s))
         self.monitor = self._monitor(machine) if machine else None
 
@@ -108,6 +114,15 @@ class RealNode:
         self._planner.max_processes = number
 
     @property
+    def hooks(self) -> NodeHooks:
+        """The programs that run before and after each job."""
+        return self._planner.hooks
+
+    @hooks.setter
+    def hooks(self, hooks: NodeHooks) -> None:
+        self._planner.hooks = hooks
+
+    @property
     def unable(self) -> str | None:
         """Why this node can't run jobs at present; None if it can."""
         return self._link.unable
@@ -123,7 +138,9 @@ class RealNode:
 
     async def recover(self, group: asyncio.TaskGroup) -> None:
         """Take over the running jobs, and report all ends that were not reported."""
+        self._group = group
         hello = await self._link.connect()
+        self._can_hook = hello.hooks
         log.info("%s", hello.limits)
         self.confinement = hello.confinement
         self._planner.confines = hello.confines
@@ -139,8 +156,10 @@ class RealNode:
                 self._planner.denial.deny_still(leftover.claim.files)
                 self._watch(entry)
                 self.interactive.add(leftover.claim)
-            elif ended := leftover.ended or unwritten.get(entry.key):
+            elif ended := unwritten.get(entry.key):  # the keeper lives, and has run the epilog
                 self._ended(entry, ended)
+            elif leftover.ended:
+                self._after_epilog(entry, leftover, leftover.ended)
             else:
                 lost.append((entry, leftover))
         for report in hello.started:
@@ -184,7 +203,7 @@ class RealNode:
         for leftover in leftovers:
             if entry := held.pop(leftover.claim.allocation, None):
                 if leftover.ended:
-                    self._ended(entry, leftover.ended)
+                    self._after_epilog(entry, leftover, leftover.ended)
                 else:
                     lost.append((entry, leftover))
         await self._lose(lost)
@@ -196,7 +215,20 @@ class RealNode:
         ended = await self._in_thread(lambda: self._end_leftovers(leftover for _, leftover in lost))
         log.warning("%d jobs are lost; %d processes of theirs were ended", len(lost), ended)
         for entry, leftover in lost:
-            await self._end(entry, _lost(entry, leftover, self._clock()))
+            self._after_epilog(entry, leftover, _lost(entry, leftover, self._clock()))
+
+    def _after_epilog(self, entry: Entry[int], leftover: Leftover, report: Report) -> None:
+        """End an allocation that no keeper holds any more, after the epilog that its keeper has not run to its end."""
+        if leftover.epilog is None and leftover.ended:
+            self._ended(entry, report)
+        elif self._group is not None:
+            self._group.create_task(self._end_after(entry, leftover, report))
+
+    async def _end_after(self, entry: Entry[int], leftover: Leftover, report: Report) -> None:
+        if leftover.epilog is not None:  # processes of a killed keeper may still run
+            await self._in_thread(lambda: self._end_leftovers([leftover]))
+            report = await self._epilogs.after(leftover, report)
+        await self._end(entry, report)
 
     def _end_leftovers(self, leftovers: Iterable[Leftover]) -> int:
         listed = list(leftovers)
@@ -219,8 +251,15 @@ class RealNode:
 
     async def _claim(self, starts: Sequence[StartJob]) -> set[int]:
         files = self._planner.denial.files_of
-        claims = [_claim(one, files(one.device_ids)) for one in starts]
+        claims = [_claim(one, files(one.device_ids), self._epilog_of(one)) for one in starts]
         return await self._in_thread(lambda: self._state.claim(claims)) if claims else set()
+
+    def _epilog_of(self, start: StartJob) -> EpilogClaim | None:
+        with suppress(Refused):  # whose job does not run here
+            hooks = self._planner.job_hooks(start)
+            if hooks is not None and hooks.epilog is not None:
+                return EpilogClaim(program=hooks.epilog, environment=hooks.environment, timeout_s=hooks.timeout_s)
+        return None
 
     async def _start(self, starts: Sequence[StartJob]) -> None:
         """Hand the jobs to the keeper. Between the check that the keeper is up and the last job, nothing is awaited."""
@@ -231,10 +270,14 @@ class RealNode:
             entry = self._ledger.add(start.allocation, start.job, start.device_ids)
             if isinstance(plan, Refused):
                 failed.append((entry, _refused(entry, plan, self._clock())))
-            else:
-                self._link.ask(self._order(start, plan))
-                self._watch(entry)
-                self.interactive.add(_claim(start, []))
+                continue
+            hooks = self._planner.job_hooks(start)
+            if hooks is not None and not self._can_hook:
+                failed.append((entry, _unhooked(entry, self._clock())))
+                continue
+            self._link.ask(self._order(start, plan, hooks))
+            self._watch(entry)
+            self.interactive.add(_claim(start, []))
         for entry, report in failed:
             await self._end(entry, report)
 
@@ -266,13 +309,14 @@ class RealNode:
         except Refused as refusal:
             return refusal
 
-    def _order(self, start: StartJob, plan: Launch) -> KeepJob:
+    def _order(self, start: StartJob, plan: Launch, hooks: JobHooks | None) -> KeepJob:
         return KeepJob(
             allocation=start.allocation,
             job=start.job,
             plan=plan,
             time_limit_s=start.request.time_limit_s,
             grace_s=self.grace_s,
+            hooks=hooks,
         )
 
     def cancel(self, node: str, allocations: Sequence[int]) -> None:  # noqa: ARG002 - the protocol's
@@ -360,7 +404,7 @@ class RealNode:
         return asyncio.get_running_loop().run_in_executor(self._threads, action)
 
 
-def _claim(start: StartJob, files: list[str]) -> Claim:
+def _claim(start: StartJob, files: list[str], epilog: EpilogClaim | None = None) -> Claim:
     wanted = start.request.interactive
     return Claim(
         allocation=start.allocation,
@@ -369,6 +413,7 @@ def _claim(start: StartJob, files: list[str]) -> Claim:
         files=files,
         interactive=wanted is not None,
         detach_ok=wanted is not None and wanted.detach_ok,
+        epilog=epilog,
     )
 
 
@@ -381,6 +426,16 @@ def _lost(entry: Entry[int], leftover: Leftover, now: float) -> Report:
 def _refused(entry: Entry[int], refusal: Refused, now: float) -> Report:
     report = _never_attended(entry, refusal.code if refusal.code in OWN_CAUSES else "start_failed", now)
     return msgspec.structs.replace(report, exit_status=NOT_EXECUTABLE, message=refusal.message)
+
+
+def _unhooked(entry: Entry[int], now: float) -> Report:
+    """The end of a job that can't be started because of a keeper of an older version."""
+    why = (
+        "the process that holds this node's jobs is of an older version, which runs no prolog and no epilog; it ends"
+        " with the last of its jobs: resume the node then"
+    )
+    report = _never_attended(entry, PROLOG_FAILED, now)
+    return msgspec.structs.replace(report, message=why, drain=why)
 
 
 def _never_attended(entry: Entry[int], cause: str, now: float) -> Report:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 
 from rankd.services.agent.device_monitor import DeviceMonitor
 from rankd.services.keeper.proc import Identity
-from rankd.wire.message import AllocationMessage, Report
+from rankd.wire.message import AllocationMessage, NodeHooks, Report
 
 
 class Order(NamedTuple):
@@ -31,8 +31,8 @@ class Runner(Protocol):
 
     ``grace_s``: seconds between the request to end a job and its kill. ``max_processes``: the most processes of a job
     at once. ``outputs_s``: seconds for which output files are kept; None means for ever. ``orphan_s``: seconds after
-    which an interactive job without a client is ended. ``instance``: the id of the state directory; empty if there is
-    none. ``monitor`` watches the node's cards; None if they are not watched.
+    which an interactive job without a client is ended. ``hooks``: programs around jobs. ``instance``: the id of the
+    state directory; empty if there is none. ``monitor`` watches the node's cards; None if they are not watched.
     ``confinement``: whether jobs can be kept from devices of other jobs, in words; empty if nothing is known about it.
     """
 
@@ -40,6 +40,7 @@ class Runner(Protocol):
     max_processes: int
     outputs_s: float | None
     orphan_s: float
+    hooks: NodeHooks
     instance: str
     confinement: str
 

@@ -53,7 +53,7 @@ from rankd.services.runtime.hidden_process import hide
 from rankd.services.runtime.life import end_tasks, unless
 from rankd.services.runtime.metric.exported import Exported
 from rankd.services.runtime.unreplaceable import check_unreplaceable
-from rankd.wire.message import LONGEST_CONFINEMENT, NodeRegistered, NodeRegistration
+from rankd.wire.message import LONGEST_CONFINEMENT, NodeHooks, NodeRegistered, NodeRegistration
 from rankd.wire.session import AttachWish
 from rankd.wire.subject import encode_name
 
@@ -71,10 +71,11 @@ class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
     node has the same name. ``simulate`` 0 means a real node, N means the nodes ``<simulate_prefix>1`` … N.
     ``resources`` are those of a node. They default to what this machine allows this process, or to
     ``simulate_resources``. ``limited``: jobs are held to the memory and cores that they asked for, if the host supports
-    that. ``drain_on_stop_s``: None leaves running jobs to the keeper when the agent stops. With a number, the agent
-    waits for them for this many seconds, then ends them. ``login_socket``: where users of this machine ask as
-    themselves; None: nowhere. ``machine``: where a real node's cards are looked for; None: they are not. ``devices``:
-    those of each node that are given; then its cards are not looked for.
+    that. ``hooked``: it runs the programs that the site's configuration names. ``drain_on_stop_s``: None leaves running
+    jobs to the keeper when the agent stops. With a number, the agent waits for them for this many seconds, then ends
+    them. ``login_socket``: where users of this machine ask as themselves; None: nowhere. ``machine``: where a real
+    node's cards are looked for; None: they are not. ``devices``: those of each node that are given; then its cards are
+    not looked for.
     """
 
     nats: str
@@ -88,6 +89,7 @@ class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
     resources: dict[str, Amount] | None = None
     run_as: RunAs = RunAs()
     limited: bool = True
+    hooked: bool = True
     drain_on_stop_s: float | None = None
     login_socket: Path | None = None
     machine: Machine | None = None
@@ -329,6 +331,8 @@ class Agent:
         self._runner.outputs_s = answer.outputs_s
         self._runner.orphan_s = answer.orphan_s
         self._runner.use_cluster(answer.cluster)
+        if self._options.hooked:
+            self._runner.hooks = answer.hooks or NodeHooks()
         self._requests.wake(answer.waiting)
 
     def _on_registered(self, node: str, to_end: Sequence[int]) -> None:

@@ -17,7 +17,7 @@ from rankd.services.agent.ledger import Entry, Ledger
 from rankd.services.agent.report import Reporter
 from rankd.services.agent.runner import Order
 from rankd.services.runtime.clock import Clock
-from rankd.wire.message import Report, StartJob
+from rankd.wire.message import NodeHooks, Report, StartJob
 
 Place = tuple[str, int]
 """A node's name and an allocation."""
@@ -31,6 +31,7 @@ class SimulatedNodes:
         self.max_processes = 0
         self.outputs_s: float | None = None
         self.orphan_s = 60.0
+        self.hooks = NodeHooks()  # nothing runs around a simulated job
         self.instance = ""
         self.confinement = ""
         self.monitor = None

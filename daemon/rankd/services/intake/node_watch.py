@@ -19,7 +19,7 @@ from rankd.core.model.device import with_failed
 from rankd.core.model.node import Node, NodeState
 from rankd.core.model.node_holder import Agent, is_taken, refusal
 from rankd.core.model.report import Report
-from rankd.core.model.setting import Settings
+from rankd.core.model.setting import NodeSettings, Settings
 from rankd.services.intake.owned_nodes import Complaints, OwnedNodes
 from rankd.services.runtime.clock import Clock
 from rankd.store.engine.connection import Connection
@@ -43,7 +43,7 @@ from rankd.store.record.node import (
 from rankd.store.record.node_action import drain_undrained, undrained
 from rankd.store.record.report import take_reports
 from rankd.wire.codec import decode_of_node
-from rankd.wire.message import Heartbeat, NodeRegistered, NodeRegistration
+from rankd.wire.message import Heartbeat, NodeHooks, NodeRegistered, NodeRegistration
 from rankd.wire.subject import node_pattern
 
 log = logging.getLogger("rankd.intake")
@@ -206,6 +206,7 @@ class NodeWatch:
             outputs_s=self._outputs_s,
             orphan_s=self._orphan_s,
             cluster=self._cluster,
+            hooks=_hooks(self._settings),
             end=list(end),
             waiting=list(waiting),
             notes=list(notes),
@@ -240,6 +241,18 @@ class NodeWatch:
                 await self._group.do(lambda connection: lose_nodes(connection, now, limit_s, requeues))
         except Unavailable as error:
             log.warning("silent nodes are not declared lost yet: %s", error.message)
+
+
+def _hooks(settings: NodeSettings) -> NodeHooks | None:
+    if not (settings.prolog or settings.epilog or settings.health_check):
+        return None
+    return NodeHooks(
+        prolog=settings.prolog,
+        epilog=settings.epilog,
+        timeout_s=settings.hook_timeout_s,
+        health_check=settings.health_check,
+        health_check_period_s=settings.health_check_period_s,
+    )
 
 
 def _checked(node: str, registration: NodeRegistration) -> None:

@@ -12,8 +12,9 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from rankd.core.model.job_environment import exit_of
-from rankd.core.model.outcome import OUT_OF_MEMORY, memory_message
+from rankd.core.model.outcome import OUT_OF_MEMORY, PROLOG_FAILED, memory_message
 from rankd.services.keeper.cgroup_job import GroupError, JobGroup, Used, measured
+from rankd.services.keeper.job_hooks import HookedJob
 from rankd.services.keeper.message import KeepJob, StartStep, StepHappened
 from rankd.services.keeper.process import Ended, Process, not_forked
 from rankd.services.keeper.relay_process import RelayProcess
@@ -50,6 +51,7 @@ class JobRun:
         self._order = order
         self._around = around
         self._group: JobGroup = around.groups.group(str(order.allocation), order.plan.limits, order.plan.denied)
+        self.hooks = HookedJob(order, around)
         self._cause: str | None = None
         self._grace_s = order.grace_s
         self._process: Process | None = None
@@ -76,6 +78,8 @@ class JobRun:
 
         If ``grace_s`` is 0, also in a second call, the processes are killed at once.
         """
+        if grace_s <= 0:
+            self.hooks.hurry()
         if self._cause is not None:
             if self._process and grace_s <= 0:
                 self._process.signal_group(signal.SIGKILL)
@@ -140,6 +144,8 @@ class JobRun:
             FileExistsError, FileNotFoundError: the allocation was started before, or never claimed.
             HelperLost: the helper has ended. No job can be started or waited for any more.
         """
+        if self.hooks.has_prolog and (early := await self._prepare()) is not None:
+            return early
         started = await self._in_thread(self._fork)
         if isinstance(started, StartFailure):
             return await self._not_started(started)
@@ -149,6 +155,17 @@ class JobRun:
             await self._in_thread(started.abandon)
             await self._forget_relay()
             raise
+
+    async def _prepare(self) -> Report | None:
+        """Make the group, and run the prolog in front of the job; returns the report of the end if there is no job."""
+        try:
+            await self._in_thread(self.hooks.begin_prolog)
+            await self._in_thread(self._group.make)
+        except GroupError as error:
+            return await self._not_started(StartFailure(NOT_EXECUTABLE, str(error)))
+        if (failed := await self.hooks.before(self._group.directories)) is not None:
+            return self._finished(cause=self._cause or PROLOG_FAILED, message=failed, drain=failed)
+        return self._finished(cause=self._cause) if self._cause is not None else None
 
     async def give_up(self, error: Exception) -> Report:
         """Kill what is left of a job whose :meth:`run` failed; returns the report of its end."""
@@ -161,7 +178,8 @@ class JobRun:
         """Make a process that waits, record it, and only then let it begin. Runs in a thread."""
         with self._around.state.marker(self._order.allocation) as mark:
             try:
-                self._group.make()
+                if not self.hooks.has_prolog:
+                    self._group.make()
                 if session := self._order.plan.session:
                     self._relay = RelayProcess(self._around.helper, self._around.state.root, session)
                 process = Process(self._around.helper, self._around.clock)

@@ -123,6 +123,7 @@ class KeeperLink:
             loop.beat()
             try:
                 await self.connect()
+                self._drop_if_closed()
             except Unavailable as error:
                 if self._lack != error.message:
                     log.error("%s; trying again", error.message)  # noqa: TRY400
@@ -131,6 +132,11 @@ class KeeperLink:
             else:
                 self._lack = None
                 return
+
+    def _drop_if_closed(self) -> None:
+        """Leave the other keeper, which ends by itself, if this object was closed while it started."""
+        if self._closing:
+            self.drop()
 
     async def _listen(self, loop: Loop) -> None:
         if self._reader is None:

@@ -16,6 +16,15 @@ LONGEST_LINE = 16 * 2**20
 SOCKET = "keeper.socket"
 
 
+class JobHooks(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What runs before and after a job's processes on this node: paths of programs, their variables, seconds."""
+
+    prolog: str | None = None
+    epilog: str | None = None
+    environment: dict[str, str] = {}
+    timeout_s: float
+
+
 class KeepJob(msgspec.Struct, frozen=True, kw_only=True, tag="keep"):
     """Start this job and keep it until it ends. Ignored if the allocation was started before."""
 
@@ -24,6 +33,7 @@ class KeepJob(msgspec.Struct, frozen=True, kw_only=True, tag="keep"):
     plan: Launch
     time_limit_s: float | None
     grace_s: float
+    hooks: JobHooks | None = None
 
 
 class EndJob(msgspec.Struct, frozen=True, kw_only=True, tag="end"):
@@ -71,6 +81,8 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True, tag="hello"):
     """Whether it keeps jobs from devices that are not theirs. Keepers of older versions do not."""
     sessions: bool = False
     """Whether it knows sessions, steps and signals. Keepers of older versions do not."""
+    hooks: bool = False
+    """Whether it runs prologs and epilogs. Keepers of older versions do not."""
     confinement: str = "jobs are NOT kept from devices of other jobs (their keeper is of an older version)"
 
 

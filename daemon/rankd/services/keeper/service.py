@@ -146,6 +146,7 @@ class Keeper:
             confines=self._groups.confines,
             confinement=self._groups.confinement,
             sessions=True,
+            hooks=True,
         )
         writer.write(line(hello))
         with suppress(OSError):
@@ -197,19 +198,34 @@ class Keeper:
     async def _keep(self, run: JobRun) -> None:
         """Run a job to its end. A failure ends only this job."""
         try:
-            self._write_end(await run.run())
-        except (FileExistsError, FileNotFoundError) as error:
-            log.warning("allocation %d is not started (again): %s", run.allocation, error)
+            if (report := await self._report_of(run)) is not None:
+                if run.hooks.has_epilog:  # so that the end is known if this process is killed during the epilog
+                    self._store_end(report)
+                self._write_end(await run.hooks.after(report))
         except HelperLost as error:
             _end_with_helper(error)
-        except Exception as error:
-            log.exception("allocation %d fails", run.allocation)
-            self._write_end(await run.give_up(error))
         del self._runs[run.allocation]
         self._rest()
 
+    async def _report_of(self, run: JobRun) -> Report | None:
+        """Run a job; returns the report of its end, or None if it was started before or never claimed."""
+        try:
+            return await run.run()
+        except (FileExistsError, FileNotFoundError) as error:
+            log.warning("allocation %d is not started (again): %s", run.allocation, error)
+            return None
+        except HelperLost:
+            raise
+        except Exception as error:
+            log.exception("allocation %d fails", run.allocation)
+            return await run.give_up(error)
+
     def _write_end(self, report: Report) -> None:
         """Write the end to disk, then report it. On a full disk it is reported, and written once there is room."""
+        self._store_end(report)
+        self._tell_report(report)
+
+    def _store_end(self, report: Report) -> None:
         try:
             self._around.state.write_end(report)
         except FileNotFoundError:  # the agent has removed the directory: no agent waits for this end
@@ -218,7 +234,6 @@ class Keeper:
             log.warning("the end of allocation %d cannot be written yet: %s", report.allocation, error)
             self._unwritten[report.allocation] = report
             self._try_again_later()
-        self._tell_report(report)
 
     def _try_again_later(self) -> None:
         if self._retry is None:

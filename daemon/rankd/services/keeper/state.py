@@ -8,6 +8,8 @@
     <state>/allocations/<allocation>/record   the job's number
                                     /started  made just before the spawn, and never a second time;
                                               then the pid and start time
+                                    /prolog, epilog   made just before that program runs, and never a second time;
+                                              with the word ``done`` once an epilog has succeeded
                                     /ended    the end report, until the intake has recorded it: the last line.
                                               If a process was spawned, another name of ``started``
     <state>/spare                             directories to be used again
@@ -30,7 +32,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Literal, Self, TypeVar
 
 import msgspec
 
@@ -47,13 +49,23 @@ _INSTANCE = re.compile(r"[0-9a-f]{32}")
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
 FIRST, LAST = 0, -1
+PROLOG, EPILOG, DONE = "prolog", "epilog", "done"
 CLAIMS_PER_RECORD = 10_000  # ext4 allows 65,000 links to a file
+
+
+class EpilogClaim(msgspec.Struct, frozen=True, kw_only=True):
+    """The epilog of an allocation, for an agent that has lost the keeper that was to run it."""
+
+    program: str
+    environment: dict[str, str]
+    timeout_s: float
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
     """The right to start an allocation once. ``devices``: the ids of those that it holds on this node.
 
     ``files``: those of its devices. ``interactive``: a client follows it; ``detach_ok``: it may run on without one.
+    ``epilog``: the program to run once nothing of it runs any more, with its variables and its time limit in seconds.
     """
 
     allocation: int
@@ -62,6 +74,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     files: list[str] = []
     interactive: bool = False
     detach_ok: bool = False
+    epilog: EpilogClaim | None = None
 
 
 class ProcessRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,11 +89,15 @@ class ProcessRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Leftover(msgspec.Struct, frozen=True, kw_only=True):
-    """An allocation that an earlier agent left. ``process`` and ``ended`` are None if they are not recorded."""
+    """An allocation that an earlier agent left. ``process`` and ``ended`` are None if they are not recorded.
+
+    ``epilog``: whether its epilog is due, was interrupted, or neither.
+    """
 
     claim: Claim
     process: ProcessRecord | None
     ended: Report | None
+    epilog: Literal["due", "interrupted"] | None = None
 
 
 class AgentState(AbstractContextManager["AgentState"]):
@@ -176,6 +193,24 @@ class AgentState(AbstractContextManager["AgentState"]):
         finally:
             os.close(descriptor)
 
+    def begin_hook(self, allocation: int, name: str) -> None:
+        """Note that a prolog or epilog is about to run. Granted once, as :meth:`marker`; a full disk prevents nothing.
+
+        Raises:
+            FileExistsError: it has run before. FileNotFoundError: the allocation was never claimed.
+        """
+        path, flags = f"{self._allocations}/{allocation}/{name}", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        try:
+            os.close(os.open(path, flags, 0o600))
+        except OSError as error:
+            if error.errno not in FULL:
+                raise
+
+    def finish_epilog(self, allocation: int) -> None:
+        """Note that an epilog has succeeded. Without room, the next agent takes it for an interrupted one."""
+        with suppress(OSError):
+            (self._allocations / str(allocation) / EPILOG).write_text(DONE)
+
     def write_end(self, report: Report) -> None:
         """Store the end until it is reported. After a crash of the machine it may read as unknown.
 
@@ -215,7 +250,17 @@ class AgentState(AbstractContextManager["AgentState"]):
             claim=claim,
             process=_read_json(directory / "started", ProcessRecord, FIRST),
             ended=_read_json(directory / "ended", Report, LAST),
+            epilog=_epilog_of(directory) if claim.epilog else None,
         )
+
+
+def _epilog_of(directory: Path) -> Literal["due", "interrupted"] | None:
+    """Nothing is due for an allocation of which neither a prolog nor a process was started."""
+    try:
+        return None if (directory / EPILOG).read_text() == DONE else "interrupted"
+    except FileNotFoundError:
+        began = (directory / PROLOG).exists() or (directory / "started").exists()
+        return "due" if began else None
 
 
 def _own_instance(path: Path) -> str:

@@ -7,7 +7,14 @@ from collections.abc import Sequence
 import msgspec
 from sqlalchemy import select, update
 
-from rankd.core.change.node_action import Decide, NodeChange, NodeStatus, check_node_exists, drain
+from rankd.core.change.node_action import (
+    HEALTH_CHECK,
+    Decide,
+    NodeChange,
+    NodeStatus,
+    check_node_exists,
+    drain,
+)
 from rankd.core.errors import Refused
 from rankd.core.model.node import NodeState
 from rankd.store.engine.connection import Connection
@@ -17,6 +24,7 @@ from rankd.store.record.node import record_node_event
 from rankd.store.schema.table import nodes
 from rankd.wire.message import NodeFailed, NodeReply
 
+UNFIT = "intake"
 _OF = nodes.c
 _OF_THESE = select(_OF.name, _OF.state, _OF.drained_by).where(_OF.name.in_(values_of("names", TEXTS)))
 
@@ -63,6 +71,16 @@ def undrained(connection: Connection, names: Sequence[str]) -> list[str]:
     """Those of these nodes that have an agent and are not drained."""
     used = _OF_THESE.where(_OF.drained_by.is_(None), _OF.state.in_([NodeState.UP, NodeState.DRAINING]))
     return list(connection.execute(used.order_by(_OF.name), {"names": names}).scalars())
+
+
+def drain_unfit(connection: Connection, node: str, reason: str, now: float) -> None:
+    """Drain a node that reports that it must take no more jobs. A drain by an administrator keeps its reason.
+
+    The reason takes the place of that of a health check, since the node must not take jobs again by itself.
+    """
+    holder = connection.execute(select(_OF.drained_by).where(_OF.name == node)).scalar()
+    if holder is None or holder == HEALTH_CHECK:
+        act(connection, NodeWish(nodes=[node], actor=UNFIT, reason=reason, at=now), drain)
 
 
 def drain_undrained(connection: Connection, nodes: Sequence[str], actor: str, reason: str, now: float) -> list[str]:

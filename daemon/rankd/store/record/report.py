@@ -26,6 +26,7 @@ from rankd.store.record.device_note import free_cards
 from rankd.store.record.idle_job import with_cause
 from rankd.store.record.job import apply_changes, read_states
 from rankd.store.record.job_story import tells_story
+from rankd.store.record.node_action import drain_unfit
 from rankd.store.schema.table import allocation_nodes, allocations, job_scripts, jobs
 
 _PART, _OF, _WANTED = allocation_nodes.c, allocations.c, listed("ids")
@@ -86,6 +87,8 @@ def take_reports(
         effects = decide_reports(reports, allocations, states, max_requeues, now)
     _write(connection, effects)
     free_cards(connection, [change.allocation for change in effects.ends], now)
+    for node, reason in effects.drains.items():
+        drain_unfit(connection, node, reason, now)
     apply_changes(connection, effects.changes, now)
     return effects.foreign
 

@@ -171,3 +171,21 @@ def test_a_script_that_its_user_cancels_is_cancelled():
     state = msgspec.structs.replace(ALLOCATED, cancelled_by="alice")
     effects = ends_of_script(*((node, 110.0, CANCELLED) for node in ("n2", "n1", "n3")), state=state)
     assert [event for event, _, _ in events(effects)][1:] == [Event.CANCEL]
+
+
+def test_a_failed_prolog_drains_its_node_and_counts_as_no_requeue():
+    failed = report("ended", cause="prolog_failed", drain="prolog p ended with 1: no\nscratch")
+    effects = decided(("n1", failed))
+    assert (events(effects)[0][0], effects.drains) == (Event.TAKE_BACK, {"n1": "prolog p ended with 1: no\\nscratch"})
+    running = decided(
+        ("n2", report("started")), ("n1", failed), ("n2", report("ended", cause="cancel")), nodes=("n1", "n2")
+    )
+    assert [(change.event, change.columns.get("requeues")) for change in running.changes][-1] == (Event.REQUEUE, 0)
+
+
+def test_a_failed_epilog_drains_its_node_even_after_the_end_is_known_and_foreign_reports_do_not():
+    well = report("ended", exit_status=0)
+    late = msgspec.structs.replace(well, drain="x" * 10_000)
+    effects = decided(("n1", well), ("n1", late), ("n9", late))
+    assert [event for event, _, _ in events(effects)] == [Event.COMPLETE]
+    assert {node: len(reason) for node, reason in effects.drains.items()} == {"n1": 500}

@@ -52,3 +52,18 @@ def test_a_part_that_was_killed_for_memory_decides_before_one_that_failed_earlie
     ends = [NodeEnd(exit_status=1), NodeEnd(exit_status=0, cause="out_of_memory")]
     end = decide_end(ends, cancelled=False, may_requeue=True)
     assert (end.event, end.exit_status, end.cause) == (Event.EXCEED_MEMORY, 0, "out_of_memory")
+
+
+@pytest.mark.parametrize(
+    ("started", "requeue", "event"),
+    [(False, False, Event.TAKE_BACK), (True, True, Event.REQUEUE), (True, False, Event.LOSE_NODE)],
+)
+def test_a_failed_prolog_is_no_fault_of_the_job_whatever_its_limit_of_requeues(started, requeue, event):
+    ends = [NodeEnd(cause="prolog_failed"), TERMINATED]
+    end = decide_end(ends, cancelled=False, may_requeue=False, started=started, requeue=requeue)
+    assert (end.event, end.cause) == (event, "prolog_failed")
+
+
+def test_a_job_that_was_cancelled_during_a_prolog_that_failed_is_cancelled():
+    end = decide_end([NodeEnd(cause="prolog_failed")], cancelled=True, may_requeue=True, started=False, requeue=True)
+    assert end.event is Event.CANCEL

@@ -1,0 +1,228 @@
+"""Runs a program of the node's administrator: with this process's own rights, bounded in time and output.
+
+The program gets what sshd demands of the files that it trusts: nobody but root and this process's user can change it.
+When it has ended, so have all processes that it started.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import signal
+import stat
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+from rankd.core.model.hook import failure
+from rankd.services.keeper.cgroup_job import JobGroup
+from rankd.services.keeper.proc import Launch, Session, all_pids
+from rankd.services.keeper.process import Ended, Process
+from rankd.services.keeper.spawn import Helper, StartFailure
+from rankd.services.runtime.clock import Clock
+
+T = TypeVar("T")
+
+MARK = "RANKD_HOOK_RUN"
+"""A variable with a random value, by which processes of the program are found where there are no control groups."""
+OUTPUT_BYTES = 16_384
+"""The end of the output that is kept. The rest is read and dropped, so that the program is never blocked by it."""
+ROOT = 0
+ROUNDS = 3
+EMPTY_S = 10.0
+LOOK_S = 0.02
+READ_BYTES = 65_536
+
+
+class Means(NamedTuple):
+    """What it takes to run one. ``group``: a control group of its own, which is made and removed here."""
+
+    helper: Helper
+    threads: Executor
+    clock: Clock
+    group: JobGroup | None = None
+
+
+class HookProgram:
+    """One run. ``kind`` is its name in messages. :meth:`kill` may be called at any time, by this event loop."""
+
+    def __init__(self, kind: str, program: str, environment: Mapping[str, str], timeout_s: float) -> None:
+        self._kind = kind
+        self._program = program
+        self._mark = secrets.token_hex(16)
+        self._environment = {**environment, MARK: self._mark}
+        self._timeout_s = timeout_s
+        self._process: Process | None = None
+        self._how: str | None = None
+        self.output = b""
+
+    def kill(self, how: str) -> None:
+        """End it at once. ``how`` is the reason, as in ``took longer than 5 s``."""
+        self._how = self._how or how
+        if self._process is not None:
+            self._process.signal_group(signal.SIGKILL)
+
+    async def run(self, means: Means) -> str | None:
+        """Run it to its end; returns why it has failed, None if it has succeeded.
+
+        Raises:
+            HelperLost: the helper has ended.
+        """
+        loop = asyncio.get_running_loop()
+
+        def in_thread(action: Callable[[], T]) -> asyncio.Future[T]:
+            return loop.run_in_executor(means.threads, action)
+
+        try:
+            launch = await in_thread(self._launch)
+            process = await in_thread(lambda: self._fork(launch, means))
+        except (OSError, ValueError) as error:
+            reason = error.strerror or str(error) if isinstance(error, OSError) else str(error)
+            return self._failure(f"can't be run: {reason}")
+        try:
+            return await self._attend(process, launch, in_thread)
+        finally:
+            self._process = None
+            await self._end_others(means.group, in_thread)
+
+    def _launch(self) -> Launch:
+        """How to start it.
+
+        Raises:
+            ValueError: it is not safe to run. OSError: it can't be looked at.
+        """
+        return Launch(
+            command=[checked(self._program)],
+            environment=self._environment,
+            cwd="/",
+            stdin=None,
+            stdout=os.devnull,
+            stderr=os.devnull,
+            append=True,
+            session=Session(name="", input=False),
+        )
+
+    def _fork(self, launch: Launch, means: Means) -> Process:
+        if means.group is not None:
+            with suppress(Exception):  # without a group, it is found by its mark
+                means.group.make()
+        process = Process(means.helper, means.clock)
+        joins = means.group.joins() if means.group is not None else []
+        process.begin(launch, [file for file in joins if os.path.exists(file)])  # noqa: PTH110 - as in cgroup_file
+        return process
+
+    async def _attend(
+        self, process: Process, launch: Launch, in_thread: Callable[[Callable[[], Ended]], asyncio.Future[Ended]]
+    ) -> str | None:
+        self._process = process
+        loop = asyncio.get_running_loop()
+        limit = loop.call_later(self._timeout_s, self.kill, f"took longer than {self._timeout_s:g} s and was killed")
+        streams: list[int] = []
+        try:
+            if self._how is not None:
+                process.signal_group(signal.SIGKILL)
+            failed = await process.executed(launch)
+            streams, process.streams = process.streams, []
+            for descriptor in streams[2:]:
+                os.set_blocking(descriptor, False)
+                loop.add_reader(descriptor, self._read, descriptor)
+            await process.exited()
+        except BaseException:
+            self._process = None
+            await loop.run_in_executor(None, process.abandon)
+            raise
+        finally:
+            limit.cancel()
+            self._close(streams)
+        self._process = None
+        ended = await in_thread(process.reap)
+        return self._judge(failed, ended.returncode)
+
+    def _read(self, descriptor: int) -> None:
+        with suppress(BlockingIOError):
+            part = os.read(descriptor, READ_BYTES)
+            if not part:
+                asyncio.get_running_loop().remove_reader(descriptor)
+            self.output = (self.output + part)[-OUTPUT_BYTES:]
+
+    def _close(self, streams: list[int]) -> None:
+        """Read what the program has still written, without waiting for its children, and close."""
+        loop = asyncio.get_running_loop()
+        for descriptor in streams[2:]:
+            loop.remove_reader(descriptor)
+            with suppress(OSError):
+                if part := os.read(descriptor, READ_BYTES):
+                    self.output = (self.output + part)[-OUTPUT_BYTES:]
+        for descriptor in streams:
+            os.close(descriptor)
+
+    def _judge(self, failed: StartFailure | None, returncode: int) -> str | None:
+        if self._how is not None:
+            return self._failure(self._how)
+        if failed is not None:
+            return self._failure(f"can't be run: {failed.message}")
+        if returncode < 0:
+            return self._failure(f"was ended by signal {-returncode}")
+        return self._failure(f"ended with {returncode}") if returncode else None
+
+    def _failure(self, how: str) -> str:
+        return failure(self._kind, self._program, how, self.output)
+
+    async def _end_others(
+        self, group: JobGroup | None, in_thread: Callable[[Callable[[], bool]], asyncio.Future[bool]]
+    ) -> None:
+        """Kill the processes that it has left."""
+        deadline = asyncio.get_running_loop().time() + EMPTY_S
+        while not await in_thread(lambda: self._is_alone(group)):
+            if asyncio.get_running_loop().time() > deadline:
+                return
+            await asyncio.sleep(LOOK_S)
+        if group is not None:
+            await in_thread(lambda: not group.remove())
+
+    def _is_alone(self, group: JobGroup | None) -> bool:
+        """Kill what is left; returns whether there was nothing."""
+        if group is not None and group.directories and os.path.isdir(group.directories[0]):  # noqa: PTH112
+            if not group.members():
+                return True
+            group.kill()
+            return False
+        found = [pid for pid in all_pids() if _is_marked(pid, self._mark)]
+        for pid in found:
+            with suppress(OSError):
+                descriptor = os.pidfd_open(pid)
+                try:
+                    if _is_marked(pid, self._mark):
+                        signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+                finally:
+                    os.close(descriptor)
+        return not found
+
+
+def checked(program: str) -> str:
+    """The program's real path, once nobody but root and this process's user can replace it.
+
+    Raises:
+        ValueError: somebody else can; the message names what.
+        OSError: it does not exist, or can't be looked at.
+    """
+    real = Path(program).resolve(strict=True)
+    if not stat.S_ISREG(real.stat().st_mode):
+        raise ValueError(f"{real} is not a file")
+    for path in (real, *real.parents):
+        found = path.stat()
+        if found.st_uid not in (os.geteuid(), ROOT):
+            raise ValueError(f"{path} belongs to user {found.st_uid}; it must belong to root or the agent's user")
+        is_sticky = path != real and found.st_mode & stat.S_ISVTX
+        if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not is_sticky:
+            raise ValueError(f"others than its owner can write to {path}; remove that right (chmod go-w)")
+    return str(real)
+
+
+def _is_marked(pid: int, mark: str) -> bool:
+    with suppress(OSError):
+        return f"{MARK}={mark}".encode() in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    return False
