@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from rankd.cli.common.channel import opened_until
 from rankd.cli.common.output import telling
 from rankd.cli.common.screen import print_line
-from rankd.cli.common.session import asker
 from rankd.cli.jobs.delivered import Delivered
 from rankd.client.channel import repeated
 from rankd.core.errors import Refused, Unavailable
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Callable
 
     import msgspec
 
@@ -47,8 +47,8 @@ def deliver(jobs: list[Job], arguments: argparse.Namespace) -> int:
         with telling(accepted(outcome)):
             report(outcome, arguments)
             if not (arguments.json or arguments.parsable or arguments.file):
-                user = asker(arguments).user
-                say_output(jobs[0], list(outcome.ids.values()), user, is_array=outcome.tasks is not None)
+                ids, is_array = list(outcome.ids.values()), outcome.tasks is not None
+                say_output(jobs[0], ids, lambda: _user(arguments), is_array=is_array)
         if arguments.forecast and outcome.ids:
             from rankd.cli.jobs.forecast import print_forecasts
 
@@ -210,8 +210,17 @@ def _single(outcome: Delivered) -> dict[str, int]:
     return {"id": outcome.ids[0], **tasks}
 
 
-def say_output(job: Job, ids: list[int], user: str, *, is_array: bool = False) -> None:
-    """Print on standard error where the output of a script goes. Standard output has the number alone."""
+def _user(arguments: argparse.Namespace) -> str:
+    from rankd.cli.common.session import asker  # it imports msgspec, which most submissions do not need
+
+    return asker(arguments).user
+
+
+def say_output(job: Job, ids: list[int], user: Callable[[], str], *, is_array: bool = False) -> None:
+    """Print on standard error where the output of a script goes. Standard output has the number alone.
+
+    ``user`` returns the job's user. It is called if the name of a file has ``%u``.
+    """
     if not ids or "script" not in job:
         return
     known = _known_letters(job, ids, user, is_array=is_array)
@@ -228,9 +237,11 @@ _LATER = {"a": "the task's index", "n": "the first node"}
 """What letters in the name of a file stand for that are known later than at submission."""
 
 
-def _known_letters(job: Job, ids: list[int], user: str, *, is_array: bool) -> dict[str, str]:
+def _known_letters(job: Job, ids: list[int], user: Callable[[], str], *, is_array: bool) -> dict[str, str]:
     """What is known at submission of the letters in the names of files. Each task of an array has its own ``%j``."""
-    known = {"x": str(job.get("name") or job["command"][0]), "u": user, "%": "%"}
+    known = {"x": str(job.get("name") or job["command"][0]), "%": "%"}
+    if re.search("%[0-9]*u", f"{job['stdout']} {job['stderr']}"):
+        known["u"] = user()
     if not is_array:
         known["a"] = "0"
     if len(ids) == 1:

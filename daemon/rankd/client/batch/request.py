@@ -9,9 +9,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from rankd.client.batch.generic_resource import generic_amounts
+from rankd.client.batch.generic_resource import generic_amounts, is_device_kind
 from rankd.core.errors import Refused
-from rankd.core.model.device import GPU
 from rankd.core.model.secret import without_secrets
 from rankd.core.submission.duration import parse_duration
 
@@ -220,7 +219,7 @@ def _tasks_on_node(arguments: argparse.Namespace, nodes: int) -> int:
 
 
 def _gpus(amounts: Mapping[str, int], field: str) -> int:
-    number = sum(amount for kind, amount in amounts.items() if kind == GPU or kind.startswith(f"{GPU}:"))
+    number = sum(amount for kind, amount in amounts.items() if is_device_kind(kind))
     if not number:
         raise Refused("usage", "an amount per GPU needs a number of GPUs; give --gpus-per-node", field)
     return number

@@ -75,16 +75,16 @@ def test_submissions_print_sbatchs_line(ids, flags, text, capsys):
 )
 def test_a_script_says_where_its_output_goes(job, ids, said, capsys):
     job = {"command": ["sh"], "cwd": "/w", **job}
-    say_output({**job, "script": "#!/bin/sh"}, ids, "alice")
+    say_output({**job, "script": "#!/bin/sh"}, ids, lambda: "alice")
     assert capsys.readouterr() == ("", f"rankd: {said}\n")
-    say_output(job, ids, "alice")
-    say_output({**job, "script": "#!/bin/sh"}, [], "alice")
+    say_output(job, ids, lambda: "alice")
+    say_output({**job, "script": "#!/bin/sh"}, [], lambda: "alice")
     assert capsys.readouterr().err == ""
 
 
 def test_the_output_of_an_array_has_no_id_that_only_a_task_has(capsys):
     job = {"command": ["sh"], "cwd": "/w", "stdout": "%A_%a-%j.%n", "stderr": "%A_%a-%j.%n", "script": "#!/bin/sh"}
-    say_output(job, [17], "alice", is_array=True)
+    say_output(job, [17], lambda: "alice", is_array=True)
     assert (
         capsys.readouterr().err == "rankd: output goes to /w/17_%a-%j.%n (%a: the task's index, %n: the first node)\n"
     )
