@@ -99,6 +99,11 @@ async def test_who_holds_a_device_is_shown_and_why_another_job_waits(machine, pl
     assert '{"lab":["lab-gpu-0"]}' in machine.rankd("show", str(one))
     check_columns(machine, one, waits)
     assert "gpu" in machine.rankd("why", str(waits))
+    refused = machine.rankd_all("node", "device-drain", "--admin", "lab/1", "lab/9", "-r", "a fan", status=1)
+    assert "1 of 2 devices were changed: lab/1" in refused.stderr
+    assert "1/2 (0; 1 drained)" in machine.rankd("nodes", "-N")
+    assert "gpu 1 is drained: a fan" in machine.rankd("why", str(waits))
+    machine.rankd("node", "device-resume", "--admin", "lab/1")
     document = json.loads(machine.rankd("dump"))
     [node] = document["nodes"]
     assert [device["id"] for device in node["devices"]] == ["lab-gpu-0", "lab-gpu-1"]

@@ -72,7 +72,7 @@ def lacking(
     facts, key = table.set.facts, (id(shape), n_free, demand.n_able, lacks, backfill)
     if key not in facts:
         fact = f"it needs {described_request(shape)} free. {_room(n_free, demand.n_able)}."
-        types = [table.types[column] for column in lacks if column < len(table.types)]
+        types = list(without_sum({table.types[column]: 1 for column in lacks if column < len(table.types)}))
         fact += f" No node has enough {' or '.join(types)} free." if types else ""
         fact += _out_of_use(shape, demand, table)
         fact += " No room is kept for it: later jobs that fit go first." if backfill == "none" else ""
