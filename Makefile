@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-users test-cgroup2 test-cgroup2-devices test-gpu test-gpu-day lint audit format docs reference bench bench-scale soak soak-cluster soak-load torture fuzz pictures vendor lock clean
+.PHONY: help install demo test test-long test-users test-cgroup2 test-cgroup2-devices test-gpu test-gpu-day lint audit format docs reference bench bench-scale soak soak-cluster soak-load torture fuzz pictures vendor lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):[^#]*## /\1\t/' | expand -t 22
@@ -29,7 +29,11 @@ RERUNS  ?= 0
 
 test: install ## run every test, with the real servers that they start
 	@echo "== tests: unit, properties, integration (real nats-server), system (real processes); $(WORKERS) at a time, since most of them wait"
+	@$(BIN)/python -m compileall -q -j 0 daemon plugins migrations  # or each of the thousands of processes compiles them
 	@$(BIN)/pytest --numprocesses $(WORKERS) --dist worksteal --reruns $(RERUNS) -rR
+
+test-long: ## the same with more: all examples of the properties, longer faults, more kills and hostile inputs
+	@RANKD_TEST_LONG=1 $(MAKE) --no-print-directory test
 
 JOBS ?= 10000
 

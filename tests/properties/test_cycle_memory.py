@@ -4,6 +4,7 @@ import random
 
 import msgspec
 import numpy as np
+from effort import effort
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from placement_problem import LIMITS, USERS, add, random_nodes, random_problem, random_shape, random_tenants
@@ -220,7 +221,7 @@ def what_is_decided(outcome):
 
 
 @given(SEEDS)
-@settings(max_examples=300)
+@settings(max_examples=effort(100, 300))
 def test_a_cycle_with_a_memory_decides_what_one_without_does(seed):
     site, memory = Site(random.Random(seed)), CycleMemory()
     for _ in range(12):

@@ -10,6 +10,7 @@ from itertools import groupby
 
 import numpy as np
 from builder import AMOUNTS, NOW, PRIORITIES, columns, forests, job_row, leaves_of, state
+from effort import effort
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -173,7 +174,7 @@ def entries_of(delta):
 
 
 @given(stories())
-@settings(max_examples=300)
+@settings(max_examples=effort(100, 300))
 def test_a_delta_is_what_the_definition_says_after_any_batches(story):
     given_state, batches = story
     ranking = rank(given_state, BY_CLASS, [], NOW, for_deltas=True)
@@ -229,7 +230,7 @@ def rows_from(jobs):
 
 
 @given(stories())
-@settings(max_examples=200)
+@settings(max_examples=effort(67, 200))
 def test_without_disabled_queues_a_delta_is_the_full_pass_with_its_keys(story):
     given_state, batches = story
     enabled = [
@@ -249,7 +250,7 @@ def test_without_disabled_queues_a_delta_is_the_full_pass_with_its_keys(story):
 
 
 @given(stories())
-@settings(max_examples=200)
+@settings(max_examples=effort(67, 200))
 def test_queues_show_and_count_what_a_full_pass_would_find(story):
     given_state, batches = story
     ranking = rank(given_state, BY_CLASS, [], NOW, for_deltas=True)

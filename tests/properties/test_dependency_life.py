@@ -9,6 +9,7 @@ import tempfile
 from pathlib import Path
 
 from builder import accepted
+from effort import effort
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from properties.test_array_life import ALICE, Arrays
@@ -229,7 +230,7 @@ class Waiting(Arrays):
     was_met: set
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=effort(20, 60), deadline=None, suppress_health_check=list(HealthCheck))
 @given(chance=st.randoms(use_true_random=False))
 def test_jobs_wait_exactly_as_long_as_a_slow_reference_says(chance):
     with tempfile.TemporaryDirectory() as directory:

@@ -10,6 +10,7 @@ from fractions import Fraction
 
 import msgspec
 import numpy as np
+from effort import effort
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -204,7 +205,7 @@ LEVEL_BY_LEVEL, NODE_BY_NODE = 0, math.inf
 
 
 @given(tree_rows(), st.sampled_from([LEVEL_BY_LEVEL, NODE_BY_NODE]))
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=effort(500, 1500), deadline=None)
 def test_fair_tree_is_the_slow_one_bit_for_bit_whichever_way_it_is_walked(rows, few_per_level):
     tree = AccountTree.build(rows)
     result = fair_tree(tree, usage_of(tree, rows), few_per_level=few_per_level)

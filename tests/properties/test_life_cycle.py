@@ -9,6 +9,7 @@ from collections import Counter
 import msgspec
 import pytest
 from builder import NOW, accepted, add_nodes, configuration, leaf, new_database, parent
+from effort import effort
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -531,7 +532,7 @@ class Life(RuleBasedStateMachine):
                 assert row["cancel"] is not None or row["state"] in FINAL_STATES
 
 
-Life.TestCase.settings = settings(max_examples=60, stateful_step_count=40)
+Life.TestCase.settings = settings(max_examples=effort(20, 60), stateful_step_count=40)
 TestLife = Life.TestCase
 
 

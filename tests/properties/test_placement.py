@@ -6,6 +6,7 @@ import random
 import msgspec
 import numpy as np
 from builder import AMOUNTS, NOW, PRIORITIES, forests, job_row, leaves_of, shape, state, waiting_jobs
+from effort import effort
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from placement_problem import random_problem
@@ -65,7 +66,7 @@ def add(total, amount):
 
 
 @given(SEEDS)
-@settings(max_examples=400)
+@settings(max_examples=effort(133, 400))
 def test_a_cycle_decides_as_the_slow_reference_does(seed):
     given = random_problem(random.Random(seed))
     placements, reservations, reasons = Reference(given).run()
@@ -76,7 +77,7 @@ def test_a_cycle_decides_as_the_slow_reference_does(seed):
 
 
 @given(PROBLEMS)
-@settings(max_examples=200)
+@settings(max_examples=effort(67, 200))
 def test_passing_whole_kinds_decides_the_same_as_looking_at_each_job(given):
     each = cycle(given)
     together = cycle(msgspec.structs.replace(given, each=False))
@@ -101,7 +102,7 @@ def test_passing_whole_kinds_decides_the_same_as_looking_at_each_job(given):
 
 
 @given(PROBLEMS)
-@settings(max_examples=300)
+@settings(max_examples=effort(100, 300))
 def test_a_cycle_without_reasons_decides_the_same(given):
     explained = cycle(msgspec.structs.replace(given, each=False))
     silent = cycle(msgspec.structs.replace(given, each=False, explain=False))
@@ -114,7 +115,7 @@ def test_a_cycle_without_reasons_decides_the_same(given):
 
 
 @given(PROBLEMS)
-@settings(max_examples=100)
+@settings(max_examples=effort(33, 100))
 def test_no_node_is_ever_over_allocated(given):
     nodes = {node.name: node for node in given.nodes}
     jobs = jobs_by_id(given)
@@ -128,7 +129,7 @@ def test_no_node_is_ever_over_allocated(given):
 
 
 @given(PROBLEMS)
-@settings(max_examples=100)
+@settings(max_examples=effort(33, 100))
 def test_a_placement_is_whole_and_on_nodes_that_may_take_it(given):
     nodes, jobs, outcome = {node.name: node for node in given.nodes}, jobs_by_id(given), cycle(given)
     for decided in (*outcome.placements, *outcome.reservations):
@@ -141,7 +142,7 @@ def test_a_placement_is_whole_and_on_nodes_that_may_take_it(given):
 
 
 @given(PROBLEMS)
-@settings(max_examples=100)
+@settings(max_examples=effort(33, 100))
 def test_an_exclusive_job_shares_its_nodes_with_nobody(given):
     jobs = jobs_by_id(given)
     busy = {hold.node for hold in given.holds} | {node.name for node in given.nodes if any(node.used.values())}
@@ -156,7 +157,7 @@ def test_an_exclusive_job_shares_its_nodes_with_nobody(given):
 
 
 @given(PROBLEMS)
-@settings(max_examples=100)
+@settings(max_examples=effort(33, 100))
 def test_no_free_node_is_idle_while_a_job_waits_that_fits_and_delays_no_reservation(given):
     """Without backfill nothing is reserved; then who waits for resources has too few nodes with room."""
     given = msgspec.structs.replace(given, backfill="none")
@@ -188,7 +189,7 @@ def has_room(node, used, asked, guests, alone):
 
 
 @given(PROBLEMS)
-@settings(max_examples=100)
+@settings(max_examples=effort(33, 100))
 def test_no_node_fits_is_said_of_what_empty_nodes_could_not_hold(given):
     jobs = jobs_by_id(given)
     for job, reason in cycle(given).by_job.items():
@@ -220,7 +221,7 @@ def started_in(given, outcome, view):
 
 
 @given(PROBLEMS)
-@settings(max_examples=150)
+@settings(max_examples=effort(50, 150))
 def test_starts_bring_no_queue_over_its_maximum(given):
     outcome = cycle(given)
     for view in given.queues:
@@ -233,7 +234,7 @@ def test_starts_bring_no_queue_over_its_maximum(given):
 
 
 @given(PROBLEMS)
-@settings(max_examples=150)
+@settings(max_examples=effort(50, 150))
 def test_starts_bring_no_user_over_a_limit_that_names_them(given):
     outcome = cycle(given)
     for view in given.queues:
@@ -258,7 +259,7 @@ def test_starts_bring_no_user_over_a_limit_that_names_them(given):
 
 
 @given(PROBLEMS)
-@settings(max_examples=200)
+@settings(max_examples=effort(67, 200))
 def test_no_reservation_is_delayed_by_what_starts(given):
     """At its instant, and for its limit, each has its room beside all that runs, starts and is reserved before it."""
     outcome, jobs = cycle(given), jobs_by_id(given)
@@ -287,7 +288,7 @@ def room_lasts(node, items, kind, begins):
 
 
 @given(PROBLEMS)
-@settings(max_examples=100)
+@settings(max_examples=effort(33, 100))
 def test_as_many_are_reserved_for_as_the_settings_say(given):
     outcome = cycle(given)
     blocked = [reason for reason in outcome.by_job.values() if reason.reason in (RESOURCES, RESERVED)]
@@ -308,7 +309,7 @@ def test_as_many_are_reserved_for_as_the_settings_say(given):
 
 
 @given(PROBLEMS)
-@settings(max_examples=100)
+@settings(max_examples=effort(33, 100))
 def test_every_job_is_placed_once_or_has_a_reason(given):
     outcome = cycle(given)
     placed = [placement.job for placement in outcome.placements]
@@ -320,7 +321,7 @@ def test_every_job_is_placed_once_or_has_a_reason(given):
 
 
 @given(PROBLEMS, st.randoms(use_true_random=False))
-@settings(max_examples=100)
+@settings(max_examples=effort(33, 100))
 def test_neither_chance_nor_the_order_of_rows_decides_anything(given, order):
     def shuffled(items):
         items = list(items)
@@ -373,7 +374,7 @@ def walks(draw):
 
 
 @given(walks())
-@settings(max_examples=80)
+@settings(max_examples=effort(27, 80))
 def test_as_long_as_nothing_starts_the_traversal_is_the_ranking(drawn):
     views, rows, used, amounts, total = drawn
     given_state = state(*rows, queues=views, used=used, shapes=amounts, totals=[total])

@@ -5,6 +5,7 @@ import random
 
 import pytest
 from builder import NOW, kind, node, problem, shape, views
+from effort import effort
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -89,7 +90,7 @@ def waits_for(cluster, seed, rounds):
 
 
 @given(st.integers(0, 10_000), st.sampled_from(["easy", "conservative"]), st.sampled_from([0.0, 3.0]))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=effort(13, 40), deadline=None)
 def test_a_wide_job_starts_within_its_bound_whatever_narrow_ones_come(seed, backfill, sooner):
     cluster = Cluster(ONE, 4, backfill=backfill, sooner=sooner)
     waited, _ = waits_for(cluster, seed, 200)
@@ -106,7 +107,7 @@ def test_without_reservations_it_starves_and_its_reason_says_so(seed):
 
 
 @given(st.integers(0, 10_000))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=effort(10, 30), deadline=None)
 def test_a_reservation_is_never_put_off_from_cycle_to_cycle(seed):
     """Jobs that end as expected or sooner, and new ones behind the first: its start only comes nearer."""
     rng, job, cluster = random.Random(seed), 1, Cluster(ONE, 4, backfill="easy", sooner=1.0)

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 from builder import AMOUNTS, NOW, PRIORITIES, columns, context, forests, job_row, leaves_of, state
+from effort import effort
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -154,7 +155,7 @@ def scalar_priority(row, tables, settings):
 
 
 @given(jobs(), group_tables(), priority_settings())
-@settings(max_examples=150)
+@settings(max_examples=effort(50, 150))
 def test_the_vectorised_pass_is_the_slow_one_bit_for_bit(rows, tables, config):
     outcome = compute_priorities(context(*rows, **tables), config, factors_of(config))
     assert outcome.failures == ()
@@ -441,7 +442,7 @@ def ranked(given_state, forest):
 
 
 @given(order_problems())
-@settings(max_examples=150)
+@settings(max_examples=effort(50, 150))
 def test_the_order_is_that_of_taking_each_job_in_turn(drawn):
     given_state, forest, rows = drawn
     assert ranked(given_state, forest).ids.tolist() == SlowOrder(forest, rows, given_state).order()

@@ -4,6 +4,7 @@ import tempfile
 
 import pytest
 from builder import NOW, accepted, add_nodes, configuration, new_database
+from effort import effort
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import create_engine
@@ -93,7 +94,7 @@ def records_after(connection, *transactions):
         connection.exec_driver_sql("ROLLBACK")
 
 
-@settings(max_examples=200)
+@settings(max_examples=effort(67, 200))
 @given(reports=st.lists(one_report(), min_size=2, max_size=40))
 def test_reports_that_share_a_transaction_change_what_they_would_one_by_one(connection, reports):
     one_by_one = records_after(connection, *([report] for report in reports))

@@ -1,6 +1,7 @@
 """Simulations of random small traces: they decide as textbook backfilling does, however the pool is made."""
 
 from easy_reference import easy
+from effort import effort
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from simulated import a_job, a_site, as_tuples, lived_through
@@ -22,7 +23,7 @@ JOBS = st.lists(
 
 
 @given(JOBS, st.sampled_from(["rank", "shortest", "strict"]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=effort(20, 60), deadline=None)
 def test_each_start_is_that_of_textbook_backfilling(jobs, rule):
     backfill, order = ("strict", "rank") if rule == "strict" else ("easy", rule)
     site = a_site(PROCESSORS, scheduling=SchedulingSettings(backfill=backfill, backfill_order=order))
@@ -31,7 +32,7 @@ def test_each_start_is_that_of_textbook_backfilling(jobs, rule):
 
 
 @given(JOBS)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=effort(8, 20), deadline=None)
 def test_results_do_not_depend_on_how_the_pool_is_made(jobs):
     single = [Node(name=f"n{place}", capacity={"vcore": 1000}) for place in range(PROCESSORS)]
     assert lived_through(a_site(single), jobs) == lived_through(a_site(PROCESSORS), jobs)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from contract.engine import Sqlite
 from contract.world import migrate
+from effort import effort
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from postgres_server import server
@@ -83,5 +84,5 @@ async def round_trips(examples, url, directory):
 
 def test_any_rows_survive_a_copy_into_postgresql_and_back(tmp_path):
     name = server().make()
-    asyncio.run(round_trips(40, server().url(name), tmp_path))
+    asyncio.run(round_trips(effort(12, 40), server().url(name), tmp_path))
     server().drop(name)

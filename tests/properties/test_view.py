@@ -20,6 +20,7 @@ import pytest
 from builder import NOW, accepted, configuration, leaf, new_database, parent
 from contract.engine import ENGINES, Sqlite
 from contract.world import migrate
+from effort import effort
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -526,7 +527,7 @@ def check_associations(cluster, ranking):
 
 
 @given(configurations(), NODES, st.sampled_from([1, 4090, 4096]), submissions(), changes(), submissions(4), changes())
-@settings(max_examples=50)
+@settings(max_examples=effort(17, 50))
 def test_the_views_show_what_the_ranking_used_bit_for_bit(config, nodes, first_id, jobs, todo, more_jobs, more_todo):
     async def story(cluster):
         await cluster.submit(jobs)
@@ -540,7 +541,7 @@ def test_the_views_show_what_the_ranking_used_bit_for_bit(config, nodes, first_i
 
 
 @given(configurations(), configurations(), NODES, submissions(), changes(), submissions(4), changes(), st.booleans())
-@settings(max_examples=25)
+@settings(max_examples=effort(8, 25))
 def test_the_views_show_what_a_reloaded_configuration_ranks_bit_for_bit(
     config, other, nodes, jobs, todo, more_jobs, more_todo, restarts
 ):
@@ -566,7 +567,7 @@ STEPS = st.lists(st.tuples(submissions(4), changes(), st.sampled_from(["full", "
 
 
 @given(configurations(), NODES, st.sampled_from([1, 4090]), submissions(), STEPS)
-@settings(max_examples=25)
+@settings(max_examples=effort(8, 25))
 def test_the_views_show_full_and_delta_generations_bit_for_bit(config, nodes, first_id, jobs, steps):
     async def story(cluster):
         await cluster.submit(jobs)
@@ -589,7 +590,7 @@ def test_the_views_show_full_and_delta_generations_bit_for_bit(config, nodes, fi
     configurations(), NODES, submissions(), submissions(4), changes(), st.lists(changes(), max_size=2),
     st.integers(0, 3), changes(),
 )  # fmt: skip
-@settings(max_examples=25)
+@settings(max_examples=effort(8, 25))
 def test_a_generation_that_is_taken_in_before_it_is_visible_is_what_one_taken_in_later_is(
     config, nodes, jobs, more_jobs, todo, meanwhile, parts, more_todo
 ):
@@ -616,7 +617,7 @@ def test_a_generation_that_is_taken_in_before_it_is_visible_is_what_one_taken_in
 
 
 @given(configurations(), NODES, submissions(), changes(), submissions(4), changes())
-@settings(max_examples=20)
+@settings(max_examples=effort(8, 20))
 def test_what_a_source_knows_by_changes_is_what_a_new_one_reads(config, nodes, jobs, todo, more_jobs, more_todo):
     async def story(cluster):
         await cluster.submit(jobs)
@@ -644,7 +645,7 @@ def test_what_a_source_knows_by_changes_is_what_a_new_one_reads(config, nodes, j
     changes(),
     st.lists(st.one_of(st.floats(0, 60), st.floats(0, 1e5)), max_size=3),
 )
-@settings(max_examples=25)
+@settings(max_examples=effort(8, 25))
 def test_usage_is_what_the_records_of_all_allocations_say_however_often_anyone_looked(
     config, jobs, todo, more_todo, looks
 ):
@@ -706,7 +707,7 @@ def recomputed_usage(cluster, account, user, now, half_life):
 
 
 @given(configurations(), submissions(), changes(), submissions(3))
-@settings(max_examples=20)
+@settings(max_examples=effort(8, 20))
 def test_what_came_after_the_generation_has_its_initial_priority_and_no_rank(config, jobs, todo, more_jobs):
     async def story(cluster):
         await cluster.submit(jobs)

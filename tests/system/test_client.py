@@ -41,10 +41,27 @@ NEVER = {"command": ["true"], "resources": {"vcore": 1000}}
 WAYS = ("socket", "broker")
 
 
-@pytest.fixture
-def site(machine, monkeypatch):
+@pytest.fixture(autouse=True)
+def no_variables(monkeypatch):
     for name in ("RANKD_DIR", "RANKD_NATS", "RANKD_DB", "RANKD_CREDS", "RANKD_USER"):
         monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture(scope="module")
+def started(shared_machine):
+    shared_machine.start()
+    return shared_machine
+
+
+@pytest.fixture
+def site(started):
+    """One for most tests: whatever waits there from other tests never starts."""
+    return started
+
+
+@pytest.fixture
+def own_site(machine):
+    """For tests of all jobs of a site, or that kill services."""
     machine.start()
     return machine
 
@@ -69,8 +86,8 @@ def considered(rankd: SyncClient, job: int) -> Why:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_blocking_program_does_all_that_a_user_does(site, way, tmp_path):
-    with SyncClient(**options(site, way)) as rankd:
+def test_a_blocking_program_does_all_that_a_user_does(own_site, way, tmp_path):
+    with SyncClient(**options(own_site, way)) as rankd:
         job = rankd.submit(JobRequest(command=["sh", "-c", "echo out; echo err >&2; exit 3"], name="three"))
         record = rankd.wait(job.id)
         assert (record.state, record.exit_status, record.name) == ("failed", 3, "three")
@@ -162,7 +179,7 @@ async def test_calls_side_by_side_events_and_arrays(site, way):
 async def test_errors_are_of_the_family_of_their_code(site, way):
     async with Client(**options(site, way)) as rankd:
         with pytest.raises(NotFound) as error:
-            await rankd.show(99)
+            await rankd.show(999_999)
         assert (error.value.code, error.value.field, error.value.status) == ("unknown_job", "job", 404)
         with pytest.raises(BadRequest) as bad:
             await rankd.submit(command=["true"], queue="nowhere")
@@ -222,24 +239,24 @@ def test_a_thread_that_waits_while_the_client_is_closed_ends(site):
     assert errors == ["closed"]
 
 
-async def test_a_broker_that_is_killed_loses_no_wait_no_submission_and_no_event(site):
-    async with Client(**options(site, "broker")) as rankd:
+async def test_a_broker_that_is_killed_loses_no_wait_no_submission_and_no_event(own_site):
+    async with Client(**options(own_site, "broker")) as rankd:
         running = await rankd.submit(command=["sleep", "2"])
         waiting = asyncio.ensure_future(rankd.wait(running.id))  # noqa: TID251 - awaited below
         await rankd.show(running.id)
-        site.kill("nats")
+        own_site.kill("nats")
         meanwhile = await rankd.submit(command=["true"], key="meanwhile")
         assert (await waiting).state == "completed"
         assert (await rankd.wait(meanwhile.id)).state == "completed"
         assert (await rankd.submit(command=["true"], key="meanwhile")).id == meanwhile.id
 
 
-async def test_a_gateway_and_an_intake_that_are_killed_are_waited_for(site):
-    async with Client(**options(site, "socket")) as rankd:
+async def test_a_gateway_and_an_intake_that_are_killed_are_waited_for(own_site):
+    async with Client(**options(own_site, "socket")) as rankd:
         running = await rankd.submit(command=["sleep", "1"])
         waiting = asyncio.ensure_future(rankd.wait(running.id))  # noqa: TID251 - awaited below
         for service in ("gateway", "intake"):
-            site.kill(service)
+            own_site.kill(service)
         job = await rankd.submit(command=["true"])
         assert [(await waiting).state, (await rankd.wait(job.id)).state] == ["completed"] * 2
 
@@ -287,13 +304,14 @@ def test_an_answer_that_is_lost_is_asked_for_again_and_gives_the_same_job(site, 
     losing = Losing(site, tmp_path / "losing", 2)
     try:
         with SyncClient(directory=losing.directory, retry_for_s=PATIENCE_S) as rankd:
+            [before] = site.rows("SELECT count(*) AS n FROM job")
             job = rankd.submit(NEVER)
             assert losing.n_lost == 0
-            assert site.rows("SELECT count(*) AS n FROM job") == [{"n": 1}]
+            assert site.rows("SELECT count(*) AS n FROM job") == [{"n": before["n"] + 1}]
             losing.n_lost = 1
             batch = rankd.submit([NEVER, NEVER])
             assert [one.id for one in batch.accepted] == [job.id + 1, job.id + 2]
-            assert site.rows("SELECT count(*) AS n FROM job") == [{"n": 3}]
+            assert site.rows("SELECT count(*) AS n FROM job") == [{"n": before["n"] + 3}]
     finally:
         losing.close()
 
@@ -347,15 +365,15 @@ def test_ctrl_c_ends_a_wait_over_the_broker(site):
         "from rankd.client import SyncClient\n"
         f"with SyncClient(**{as_text(options(site, 'broker'))}) as rankd:\n"
         "    job = rankd.submit(command=['true'], resources={'vcore': 1000})\n"
-        "    print('waits', flush=True)\n"
+        "    print(job.id, flush=True)\n"
         "    try:\n        rankd.wait(job.id)\n"
         "    except KeyboardInterrupt:\n        print(rankd.cancel(job.id).done)\n"
     )
     done = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
-    assert done.stdout.readline() == "waits\n"
+    job = int(done.stdout.readline())
     time.sleep(0)
     os.kill(done.pid, signal.SIGINT)
-    assert done.communicate(timeout=PATIENCE_S)[0] == "[1]\n"
+    assert done.communicate(timeout=PATIENCE_S)[0] == f"[{job}]\n"
 
 
 def test_credentials_are_found_as_commands_find_them(site, monkeypatch, tmp_path):

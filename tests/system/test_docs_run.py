@@ -28,7 +28,8 @@ BIN = Path(sys.executable).parent
 KINDS = vars(message) | vars(configuration) | vars(device) | {"JobRequest": JobRequest}
 STAYS = "up|intake|prioritizer|scheduler|forecaster|agent|watch"
 FOREGROUND = re.compile(rf"^(?:\w+=\S* +)*(?:rankd (?:{STAYS})|nats-server) ?")
-LOOKS = re.compile(r"^(?:rankd (?!submit|cancel|hold|release|update|reload|class|node |up)|sqlite3|cat |curl )")
+CHANGES = "auth init|submit|cancel|hold|release|update|reload|class|node |up"
+LOOKS = re.compile(rf"^(?:rankd (?!{CHANGES})|sqlite3|cat |curl )")
 UNHELD = re.compile(r"(?<![\w.…])/(?=(?:var/lib|etc)/)")
 
 

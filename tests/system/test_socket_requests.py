@@ -70,6 +70,13 @@ def until(condition) -> None:
         time.sleep(0.05)
 
 
+@pytest.fixture(scope="module")
+def together(shared_machine):
+    """As :func:`alone`, one for several tests."""
+    shared_machine.start("--no-local-agent")
+    return shared_machine
+
+
 @pytest.fixture
 def alone(machine):
     """A ``rankd up`` without a node, so that all jobs wait."""
@@ -108,11 +115,18 @@ def test_the_gateway_is_in_the_published_event_and_in_what_watch_shows(alone):
 
 @pytest.mark.parametrize(
     "words",
-    [("submit", "--", "true"), ("cancel", "1"), ("hold", "1"), ("update", "1", "--name", "x"), ("cancel", "--me")],
+    [
+        ("submit", "--", "true"),
+        ("cancel", "JOB"),
+        ("hold", "JOB"),
+        ("update", "JOB", "--name", "x"),
+        ("cancel", "--me"),
+    ],
 )
-def test_a_command_that_asks_over_the_socket_imports_neither_nats_nor_an_event_loop(alone, words):
-    own(alone, "submit", "--", "true")
-    imported = imports_of(own(alone, *words, python=("-X", "importtime")))
+def test_a_command_that_asks_over_the_socket_imports_neither_nats_nor_an_event_loop(together, words):
+    job = own(together, "submit", "--parsable", "--", "true").stdout.strip()
+    named = [job if word == "JOB" else word for word in words]
+    imported = imports_of(own(together, *named, python=("-X", "importtime")))
     assert "rankd.bus.login" in imported
     assert imported & SLOW == set()
 

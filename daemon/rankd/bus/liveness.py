@@ -13,7 +13,7 @@ import faulthandler
 import logging
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -109,6 +109,10 @@ class Loops:
         """Register a loop. The loop itself calls this before its first round. A loop of the same name is replaced."""
         loop = self._by_name[name] = Loop(name, bound_s, self._now)
         return loop
+
+    async def run(self, name: str, bound_s: float, work: Callable[[Callable[[], None]], Awaitable[None]]) -> None:
+        """Run ``work``, to which the loop's beat is given. The loop is that of the task which awaits this."""
+        await work(self.add(name, bound_s).beat)
 
     def _now(self) -> float:
         return self.clock()

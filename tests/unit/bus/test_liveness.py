@@ -1,5 +1,7 @@
 """Loops that hang are found, named, and end the service; a service that waits for something known goes on."""
 
+import asyncio
+
 from rankd.bus.liveness import HUNG, LEAST_END_S, LOOK_EVERY_S, Loops, LoopWatch
 
 
@@ -77,3 +79,16 @@ def test_a_loop_that_was_dropped_is_forgotten():
     loops.drop("relay")
     loops.drop("relay")
     assert loops.verdict() is None
+
+
+async def test_a_loop_that_is_run_is_that_of_the_task_which_runs_it():
+    loops, beats = Loops(), []
+
+    async def work(beat):
+        beat()
+        beats.append(asyncio.current_task())
+
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(loops.run("work", 5.0, work))
+    [loop] = loops.all
+    assert (loop.name, loop.bound_s, loop.task, beats) == ("work", 5.0, task, [task])

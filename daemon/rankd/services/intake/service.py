@@ -216,7 +216,7 @@ class Intake:
                     stop,
                     self.bus.supervise(),
                     stay_alive(self.database, ROLE, self.bus.loops),
-                    self.group.run(self.bus.loops.add("commits", LONG_ROUND_S).beat),
+                    self.bus.loops.run("commits", LONG_ROUND_S, self.group.run),
                     self.deliveries.run(),
                     EnqueuedSubmissions(self.bus, ROLE, self.group, self.take, self._clock).run(),
                     self.relay.run(),
