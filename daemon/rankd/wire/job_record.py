@@ -179,8 +179,9 @@ class AccountingRow(msgspec.Struct, frozen=True, kw_only=True):
 
     ``gpu_utilisation``: the mean of its devices since the start, 0 to 1. ``gpu_memory``: the most bytes in use on one.
 
-    ``allocated``: as in a job's record. ``has_tasks``: as in a list. ``earlier_core_s``, ``earlier_gpu_s``: core and
-    GPU seconds of the runs before the last one, if it was queued again.
+    ``allocated``: as in a job's record. ``has_tasks``: as in a list. ``earlier_core_s``, ``earlier_gpu_s``,
+    ``earlier_memory_byte_s``: cores, GPUs and bytes of memory times seconds of the runs before the last one, if it was
+    queued again.
 
     Tasks of an array that have no records are one row, with the id of the array in ``id`` and ``array_job``:
     ``array_task`` is the index of a single one, ``array`` has those of several.
@@ -221,6 +222,7 @@ class AccountingRow(msgspec.Struct, frozen=True, kw_only=True):
     allocated: dict[str, Amount] | None = None
     earlier_core_s: float = 0.0
     earlier_gpu_s: float = 0.0
+    earlier_memory_byte_s: float = 0.0
     gpu_utilisation: float | None = None
     gpu_memory: int | None = None
     reason: str | None = None

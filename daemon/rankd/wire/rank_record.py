@@ -136,6 +136,9 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
     ``rank`` is one of ``of`` ranked jobs. ``cancelled_by``: who cancelled it. Of a task without a record of its own,
     ``late``: of a job that started later than a range said that was shown.
     ``id`` and the rank are those of its array. ``lacks``: what each node that is large enough lacks now.
+
+    ``cores`` and ``memory`` (bytes on each node): what it asked for. ``max_rss_bytes``, ``cpu_s`` and
+    ``waited_…_s``: as in a job's record.
     """
 
     id: int
@@ -155,6 +158,20 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
     array_task: int | None = None
     cancelled_by: str | None = None
     late: LateStart | None = None
+    submitted_at: float | None = None
+    started_at: float | None = None
+    time_limit_s: float | None = None
+    cores: float | None = None
+    memory: int | None = None
+    max_rss_bytes: int | None = None
+    cpu_s: float | None = None
+    measured: str | None = None
+    waited_dependency_s: float | None = None
+    waited_held_s: float | None = None
+    waited_quota_s: float | None = None
+    waited_resources_s: float | None = None
+    waited_reserved_s: float | None = None
+    waited_starting_s: float | None = None
     rank: int | None
     of: int | None
     above: Neighbour | None

@@ -50,6 +50,23 @@ def separated(cells: Iterable[str]) -> str:
     return "|".join(printable(cell).replace("|", "\\u007c") for cell in cells)
 
 
+def comma_separated(cells: Iterable[str]) -> str:
+    """A record of CSV (RFC 4180): cells with commas or quotes are quoted. Control characters are escaped.
+
+    >>> comma_separated(["a,b", "c"])
+    '"a,b",c'
+    """
+    shown = [printable(cell) for cell in cells]
+    return ",".join('"' + cell.replace('"', '""') + '"' if set(cell) & {",", '"'} else cell for cell in shown)
+
+
+def print_separated(header: Sequence[str] | None, rows: Sequence[Sequence[str]], *, csv: bool) -> None:
+    """Write records to standard output: CSV, or with ``|`` between fields."""
+    form = comma_separated if csv else separated
+    for cells in [*([] if header is None else [header]), *rows]:
+        print(form(cells))
+
+
 def print_table(columns: Sequence[Column], rows: Sequence[Sequence[str]], *, header: bool = True) -> None:
     """Write a table to standard output."""
     width = os.get_terminal_size().columns if sys.stdout.isatty() else None

@@ -13,8 +13,9 @@ from rankd.cli.common.freshness import Known
 from rankd.cli.common.layout import Field, column_of
 from rankd.cli.common.option import add_asker, add_command, add_output, add_place, job_names, names
 from rankd.cli.common.record_source import open_source
-from rankd.cli.common.table import Column, print_json, print_table, separated
+from rankd.cli.common.table import Column, print_json, print_separated, print_table
 from rankd.cli.look.counted_row import accounted_once, is_rest
+from rankd.cli.look.efficiency import efficiency_fields
 from rankd.cli.look.missing_job import has_nothing
 from rankd.cli.look.queue import add_filters, add_limit, job_filter, shown_nodes
 from rankd.cli.look.usage_summary import KEYS, summed
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from rankd.store.engine.reading import Row
 
 USUAL = "JobID,JobName,User,Account,AllocCPUS,State,ExitCode,Elapsed,TotalCPU,MaxRSS"
+_SUMMED = {"core_s": "cputime", "gpu_s": "gputime", "memory_byte_s": "memtime"}
 ALL = "all"
 """In place of fields: every one of them."""
 _WORDS = {"node_lost": "NODE_FAIL"}
@@ -57,19 +59,26 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument(
         "-S",
         "--starttime",
+        "--since",
         metavar="TIME",
         help="only jobs that had not ended before this time (default: midnight today)",
     )
-    parser.add_argument("-E", "--endtime", metavar="TIME", help="only jobs submitted up to this time (default: now)")
+    parser.add_argument(
+        "-E", "--endtime", "--until", metavar="TIME", help="only jobs submitted up to this time (default: now)"
+    )
     add_limit(parser)
     parser.add_argument(
         "-X", "--allocations", action="store_true", help="accepted for Slurm's sake: there is always one line per job"
     )
-    parser.add_argument("-P", "--parsable2", action="store_true", help="separate fields with |")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("-P", "--parsable2", action="store_true", help="separate fields with |")
+    form.add_argument("--csv", action="store_true", help="print CSV (RFC 4180)")
     shown = f"fields, such as {USUAL}; ALL: every field; JobName%%30: a width of 30, aligned to the right (%%-30: left)"
     parser.add_argument("-o", "--format", metavar="FIELDS", help=shown)
     parser.add_argument(
-        "--summary", choices=KEYS, help="what these jobs used together, per user, account or queue, in hours"
+        "--summary",
+        choices=KEYS,
+        help="what these jobs used together, and what they waited for, per user, account or queue, in hours",
     )
     parser.add_argument("-e", "--helpformat", action="store_true", help="list all fields and exit")
     add_output(parser, "-H")
@@ -131,6 +140,9 @@ def _of_its_use(known_until: Known) -> list[Field]:
         own = row.get("tasks")
         return sum(map(core_s, own)) if own else _elapsed_s(known_until, row) * _cores(row)
 
+    def memory_byte_s(row: Row) -> float:
+        return _elapsed_s(known_until, row) * float(_allocated(row).get("memory") or 0)
+
     def gpu_s(row: Row) -> float:
         own = row.get("tasks")
         return sum(map(gpu_s, own)) if own else _elapsed_s(known_until, row) * _gpus(row)
@@ -138,6 +150,8 @@ def _of_its_use(known_until: Known) -> list[Field]:
     return [
         Field("CPUTime", core_s, lambda row: shown_duration(core_s(row)), numeric=True),
         Field("GPUTime", gpu_s, lambda row: shown_duration(gpu_s(row)), numeric=True),
+        Field("MemTime", memory_byte_s, lambda row: f"{memory_byte_s(row) / 2**30:.0f}", numeric=True),
+        *efficiency_fields(core_s, partial(_elapsed_s, known_until)),
         Field("TotalCPU", _of("cpu_s"), lambda row: _measured(row["cpu_s"], "{:.3f}"), numeric=True),
         Field(
             "MaxRSS",
@@ -288,18 +302,19 @@ def run(arguments: argparse.Namespace) -> int:
         rows = accounted_once(rows, wanted.ids or ())
     if arguments.summary:
         use = fields(source.known)
-        rows = summed(rows, arguments.summary, use["cputime"].value, use["gputime"].value)
+        uses = {name: use[field].value for name, field in _SUMMED.items()}
+        rows = summed(rows, arguments.summary, uses, wanted.since, wanted.until)
         chosen = of_summary(arguments.summary)
         columns = [field.column() for field in chosen]
     if arguments.json:
         print_json(rows)
-    elif arguments.parsable2:
-        lines = [[field.header for field in chosen]] if not arguments.noheader else []
-        lines += [[field.shown(row) for field in chosen] for row in rows]
-        print("\n".join(separated(line) for line in lines))
     else:
         cells = [[field.shown(row) for field in chosen] for row in rows]
-        print_table(columns, cells, header=not arguments.noheader)
+        if arguments.csv or arguments.parsable2:
+            header = None if arguments.noheader else [field.header for field in chosen]
+            print_separated(header, cells, csv=arguments.csv)
+        else:
+            print_table(columns, cells, header=not arguments.noheader)
     return 0
 
 

@@ -10,6 +10,7 @@ from rankd.cli.common.duration import shown_duration, shown_time
 from rankd.cli.common.option import add_asker, add_command, add_place, job_name
 from rankd.cli.common.record_source import open_source
 from rankd.cli.common.screen import print_line
+from rankd.cli.look.outcome_line import used, waited
 from rankd.core.errors import Unavailable
 from rankd.core.model.array import shown_name
 from rankd.core.model.nodelist import fold
@@ -36,7 +37,7 @@ _CAUSES = {
 
 def add_parser(subparsers: Subparsers) -> None:
     """Add the command."""
-    parser = add_command(subparsers, "why", run, "Explain a job's rank, and why it does not run yet.")
+    parser = add_command(subparsers, "why", run, "Explain a job's rank, why it does not run yet, and how it ended.")
     parser.add_argument("job", type=job_name, metavar="JOB", help="id of the job, or of a task: 17_3")
     gap = "also print what would put the job before the one above, and before the next one of another user"
     parser.add_argument("--gap", action="store_true", help=gap)
@@ -150,7 +151,9 @@ def explained(answer: dict[str, Any]) -> list[str]:
     """The answer in words."""
     name = f"Job {_job(answer)} of {answer['user']} in {answer['queue']}"
     if answer["state"] != "pending":
-        return [f"{name} {_state(answer)}. Only waiting jobs have a place in the queue.", *_late(answer)]
+        use = used(answer)
+        first = f"{name} {_state(answer)}{f'; {use}' if use else ''}. Only waiting jobs have a place in the queue."
+        return [first, *waited(answer), *_late(answer)]
     if answer.get("generation") is not None and not answer["rank"]:
         first = f"{name} has no rank: only jobs that may start now are ranked."
         priority = f"Its priority is {answer['priority']} (generation {answer['generation']})."

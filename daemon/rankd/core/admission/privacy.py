@@ -28,6 +28,7 @@ COUNTED = frozenset(
         "allocated",
         "earlier_core_s",
         "earlier_gpu_s",
+        "earlier_memory_byte_s",
         "exclusive",
         "time_limit_s",
         "nodelist",

@@ -33,15 +33,6 @@ class WaitCause(StrEnum):
 
 COLUMNS: Mapping[WaitCause, str] = {cause: f"waited_{cause.value}_s" for cause in WaitCause}
 """The columns of a job's record with the parts."""
-WORDS: Mapping[WaitCause, str] = {
-    WaitCause.DEPENDENCY: "dependency",
-    WaitCause.HELD: "held or begin",
-    WaitCause.QUOTA: "quota or limit",
-    WaitCause.RESOURCES: "resources",
-    WaitCause.RESERVED: "reserved for others",
-    WaitCause.STARTING: "starting",
-}
-"""The causes as people read them."""
 
 _OF_REASON = {RESOURCES: WaitCause.RESOURCES, NO_NODE_FITS: WaitCause.RESOURCES, RESERVED: WaitCause.RESERVED}
 

@@ -47,18 +47,21 @@ _MODELS = f"""
     WHERE j.id {IN_NUMBERS} GROUP BY j.id, d.model ORDER BY j.id, d.model"""
 
 _EARLIER = f"""
-    SELECT job, sum(run_s * cores) / 1000.0 AS earlier_core_s, sum(run_s * gpus) AS earlier_gpu_s FROM (
+    SELECT job, sum(run_s * cores) / 1000.0 AS earlier_core_s, sum(run_s * gpus) AS earlier_gpu_s,
+        sum(run_s * memory) AS earlier_memory_byte_s FROM (
         SELECT j.id AS job, l.ended_at - l.started_at AS run_s,
             (SELECT sum(coalesce({number_at("p.resources", "$.vcore")}, j.vcore)) FROM allocation_nodes p
                 WHERE p.allocation_id = l.id) AS cores,
             (SELECT sum(coalesce({number_at("p.resources", "$.gpu")}, {number_at("l.resources", "$.gpu")}, 0))
-                FROM allocation_nodes p WHERE p.allocation_id = l.id) AS gpus
+                FROM allocation_nodes p WHERE p.allocation_id = l.id) AS gpus,
+            (SELECT sum(coalesce({number_at("p.resources", "$.memory")}, {number_at("l.resources", "$.memory")}, 0))
+                FROM allocation_nodes p WHERE p.allocation_id = l.id) AS memory
         FROM jobs j JOIN allocations l ON l.job_id = j.id
         WHERE j.id {IN_NUMBERS} AND j.requeues > 0 AND l.started_at IS NOT NULL AND l.ended_at IS NOT NULL
             AND NOT (j.started_at IS NOT NULL AND l.id = j.allocation_id)) runs
     GROUP BY job"""
 """What the runs before the last one used. A job that waits again has no present run: then all its runs are earlier."""
-_NO_EARLIER = {"earlier_core_s": 0.0, "earlier_gpu_s": 0.0}
+_NO_EARLIER = {"earlier_core_s": 0.0, "earlier_gpu_s": 0.0, "earlier_memory_byte_s": 0.0}
 
 _DETAILS = f"""
     SELECT j.id, {text_at("coalesce(t.request, j.request)", "$.cwd")} AS cwd,

@@ -40,7 +40,9 @@ OTHER_WITHIN = 500
 
 _COLUMNS = """
     id, "user", state, held_by, queue, partition, reason, reason_fact, expected_start_at, reserved_nodes, nodelist,
-    ended_at, exit_status, message, array_job, array_task, resources, constraints, exclusive"""
+    ended_at, exit_status, message, array_job, array_task, resources, constraints, exclusive, submitted_at, started_at,
+    time_limit_s, cores, max_rss_bytes, cpu_s, measured, waited_dependency_s, waited_held_s, waited_quota_s,
+    waited_resources_s, waited_reserved_s, waited_starting_s"""
 _KEPT = (DeviceState.TAKEN, DeviceState.DRAINED, DeviceState.FAILED)
 _UNMET = "a dependency can't be met any more"
 
@@ -65,6 +67,7 @@ def why(connection: Reader, name: int | str) -> Row:
     record["late"] = late_start(connection, job_id)
     answer = record | {"rank": None, "of": None, "above": None, "above_other": None, "below": None, "path": []}
     asked = {name: answer.pop(name) for name in ("resources", "constraints", "exclusive")}
+    answer["memory"] = asked["resources"].get("memory")
     answer["lacks"] = _lacks(connection, answer["partition"], asked) if answer["reason"] == "resources" else []
     rows = priorities_of(connection, [job_id]) if answer["state"] == State.PENDING else []
     if not rows:

@@ -403,7 +403,11 @@ def test_acct_has_every_field_and_widths_as_sacct(rankd, capsys):
 
 def test_acct_sums_up_what_users_and_accounts_used(rankd):
     header, rows = table(rankd("acct", "--summary", "user", "-S", "2000-01-01"))
-    assert header == ["User", "Jobs", "Completed", "CoreHours", "GPUHours"]
+    assert header[:6] == ["User", "Jobs", "Completed", "CoreHours", "GPUHours", "GiBHours"]
+    assert [name for name in header if name.startswith("Wait")] == header[6:]
+    line, *lines = rankd("acct", "--summary", "user", "--since", "2000-01-01", "--csv").splitlines()
+    assert line.split(",") == header
+    assert [row.split(",") for row in lines] == rows
     assert {row[0] for row in rows} == {"alice", "bob"}
     listed = json.loads(rankd("acct", "--summary", "account", "-S", "2000-01-01", "--json"))
     assert [one["account"] for one in listed] == ["physics"]
