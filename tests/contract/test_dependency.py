@@ -355,7 +355,7 @@ async def test_the_reason_names_each_dependency_that_is_not_met(store):
         f"job {named} of the same user and name has not ended"
     )
     await act_on(store, array, cancel)
-    await store.write(show_reason, [job], "dependency never satisfied")
+    await store.write(show_reason, [job], "dependency never satisfied", NOW)
     fact = (await record(store, job))["reason_fact"]
     assert fact.startswith(f"afterok of job {array} (cancelled); afterok of job {array}_1 (cancelled)")
 

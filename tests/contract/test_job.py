@@ -230,7 +230,7 @@ async def test_what_jobs_wait_for(world):
 
 
 async def test_a_job_that_waits_for_its_begin_time_alone_shows_it(world):
-    await world.write(show_reason, [BLOCKED, FIRST], "begin time")
+    await world.write(show_reason, [BLOCKED, FIRST], "begin time", NOW)
     reasons = {row["id"]: row["reason"] for row in await world.rows("job")}
     assert (reasons[BLOCKED], reasons[FIRST]) == ("begin time", None)
 

@@ -11,8 +11,9 @@ from rankd.core.model.job import Event, State
 from rankd.core.model.wait_part import COLUMNS
 from rankd.store.record.allocation import ReasonRow
 from rankd.store.record.array import split_first
+from rankd.store.record.dependency import show_reason
 from rankd.store.record.job_action import act
-from rankd.store.record.wait_part import KEPT_S, MOST_SPELLS, count_waits, save_spells
+from rankd.store.record.wait_part import KEPT_S, MOST_SPELLS, count_up, count_waits, save_spells
 
 
 def reason(shape, code, fact="so"):
@@ -55,6 +56,16 @@ async def test_a_job_that_never_starts_waits_until_its_end(store):
     [job] = await store.submit("alice", at=NOW, request={"depends_on": [{"type": "afterok", "job": blocker}]})
     await store.write(act, [job], ALICE, NOW + 7, cancel)
     assert await parts_of(store, job) == {"dependency": 7.0}
+
+
+async def test_time_up_to_the_end_of_other_jobs_is_apart_from_the_time_up_to_the_begin(store):
+    [blocker] = await store.submit("alice", at=NOW)
+    waits = {"depends_on": [{"type": "afterany", "job": blocker}], "begin_at": NOW + 100}
+    [job] = await store.submit("alice", at=NOW, request=waits)
+    await store.write(show_reason, [job], "begin time", NOW + 30)
+    await store.write(count_up, [job], NOW + 40)
+    await store.write(act, [job], ALICE, NOW + 50, cancel)
+    assert await parts_of(store, job) == {"dependency": 30.0, "held": 20.0}
 
 
 async def test_tasks_have_what_their_array_waited_for_until_they_left_it(store):

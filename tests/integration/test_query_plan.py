@@ -164,7 +164,7 @@ async def test_a_reading_scans_no_long_table(world, verb, arguments):
         (act, [[RUNNING, FIRST], ROOT, NOW, cancel]),
         (give, [[Ask(node=node, agent=node, known=frozenset()) for node in ("n1", "n2")], 3, NOW]),
         (take_reports, [[("n1", ENDED), ("n2", ENDED)], 3, NOW]),
-        (show_reason, [[BLOCKED], "begin time"]),
+        (show_reason, [[BLOCKED], "begin time", NOW]),
         (forget_idle_queues, [NOW]),
         (prune_jobs, [0, NOW, NONE]),
         *((prune_events, [table, 0, NOW + 10]) for table in EVENT_TABLES),

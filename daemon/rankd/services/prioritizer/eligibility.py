@@ -95,15 +95,15 @@ class Eligibility:
             await self._database.write(
                 partial(_make_eligible, jobs=part, actor=ROLE, now=now, revision=revision), role=ROLE
             )
-        await self._show(blocked, found.reasons)
+        await self._show(blocked, found.reasons, now)
         never = [blocked[job] for job, reason in found.reasons.items() if reason == NEVER]
         return await self._cancel(never, now) or bool(free)
 
-    async def _show(self, blocked: Mapping[int, Blocked], reasons: Mapping[int, str | None]) -> None:
+    async def _show(self, blocked: Mapping[int, Blocked], reasons: Mapping[int, str | None], now: float) -> None:
         for reason in {reason for reason in reasons.values() if reason is not None}:
             others = [job for job, found in reasons.items() if found == reason and blocked[job].shown != reason]
             for part in _parts(others):
-                await self._database.write(partial(show_reason, jobs=part, reason=reason), role=ROLE)
+                await self._database.write(partial(show_reason, jobs=part, reason=reason, now=now), role=ROLE)
             self._jobs.blocked.note_shown(others, reason)
 
     # --- jobs that can never start ------------------------------------------------------------------------------

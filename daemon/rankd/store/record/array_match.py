@@ -223,7 +223,7 @@ def _released(connection: Connection, job: int, waiting: Waiting, now: float) ->
     reason = reasons_of(connection, blocked_jobs(connection, [job]), now).get(job)
     if reason is not None:
         if reason != waiting.blocked_by:
-            show_reason(connection, [job], reason)
+            show_reason(connection, [job], reason, now)
         return []
     columns = {"blocked_by": None, "eligible_at": None if waiting.held else now}
     return [Change(job=job, state=State.PENDING, event=Event.ELIGIBLE, actor=ACTOR, columns=columns)]

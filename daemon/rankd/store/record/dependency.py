@@ -12,6 +12,7 @@ import msgspec
 from sqlalchemy import and_, bindparam, delete, func, or_, select, update
 
 from rankd.core.admission.dependency import (
+    BEGIN_TIME,
     Awaited,
     Blocked,
     ByIndex,
@@ -29,6 +30,7 @@ from rankd.store.engine.connection import Connection
 from rankd.store.engine.listed import listed, number_of, values_of, written
 from rankd.store.engine.plan import by_index, most
 from rankd.store.engine.word import VALUES
+from rankd.store.record.wait_part import count_up
 from rankd.store.schema.job_table import IS_ACTIVE
 from rankd.store.schema.table import arrays, job_waits, jobs
 
@@ -211,8 +213,13 @@ def _blocked(row: Sequence[Any]) -> Blocked:
     )
 
 
-def show_reason(connection: Connection, jobs: Iterable[int], reason: str) -> None:
-    """Show why these jobs are still not eligible. This does not count as an event of the jobs."""
+def show_reason(connection: Connection, jobs: Sequence[int], reason: str, now: float) -> None:
+    """Show why these jobs are still not eligible. This does not count as an event of the jobs.
+
+    If only their begin time keeps them now, what they have waited for other jobs is counted first.
+    """
+    if reason == BEGIN_TIME:
+        count_up(connection, jobs, now)
     connection.execute(_SHOWN, {"jobs": jobs, "reason": reason})
 
 

@@ -16,7 +16,7 @@ from sqlalchemy import bindparam, delete, func, select
 from rankd.core.change.job_change import Change, Value
 from rankd.core.model.job import FINAL_STATES, Event, State, next_state
 from rankd.core.model.wait_part import COLUMNS, Spell, WaitCause, Waiting, cause_of_reason, counted, thinned
-from rankd.store.engine.bulk import bulk_insert
+from rankd.store.engine.bulk import bulk_insert, bulk_update
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.listed import listed, values_of
 from rankd.store.engine.plan import most
@@ -148,11 +148,8 @@ def count_waits(connection: Connection, changes: Sequence[Change], now: float) -
     concerned = [change for change in changes if change.state in _WAITS and change.event in _COUNTS]
     if not concerned:
         return {}
-    wanted = list(dict.fromkeys(change.job for change in concerned))
-    rows = {row.id: row for row in connection.execute(_ROWS, {"wanted": wanted})}
+    rows, histories = _read(connection, list(dict.fromkeys(change.job for change in concerned)))
     waiting = {job: _waiting(row) for job, row in rows.items()}
-    shapes = {rows[job].shape for job, one in waiting.items() if one.cause is None}
-    histories = _of_shapes(connection, shapes)
     ended: dict[int, float] = {}
     for change in concerned:
         job = change.job
@@ -165,6 +162,22 @@ def count_waits(connection: Connection, changes: Sequence[Change], now: float) -
         if after is State.RUNNING or after in FINAL_STATES:
             ended[job] = one.until - rows[job].submitted_at
     return {job: _columns(one, ended.get(job)) for job, one in waiting.items()}
+
+
+def count_up(connection: Connection, wanted: Sequence[int], now: float) -> None:
+    """Count the waits of these jobs up to now: their records are about to name another cause, without an event."""
+    rows, histories = _read(connection, wanted)
+    counts = {job: counted(_waiting(row), _of_kind(histories, row), now) for job, row in rows.items()}
+    columns = {job: _columns(one, None) for job, one in counts.items()}
+    names = (*COLUMNS.values(), "waited_until", "waited_s")
+    bulk_update(connection, "jobs", names, [(*map(of.get, names), job) for job, of in columns.items()])
+
+
+def _read(connection: Connection, wanted: Sequence[int]) -> tuple[dict[int, Any], dict[Key, list[Spell]]]:
+    """The rows of those of these jobs that wait for their first start, and what jobs of their kinds waited for."""
+    rows = {row.id: row for row in connection.execute(_ROWS, {"wanted": wanted})}
+    shapes = {row.shape for row in rows.values() if _waiting(row).cause is None}
+    return rows, _of_shapes(connection, shapes)
 
 
 def _waiting(row: Any) -> Waiting:  # noqa: ANN401 - a row of _ROWS
