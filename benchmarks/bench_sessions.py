@@ -12,10 +12,10 @@ import uvloop
 from measure import machine, report
 
 from rankd.bus.connection import Bus
+from rankd.bus.log_stream import LogStream
 from rankd.client import Client
 from rankd.client.asker import Asker
 from rankd.client.job_output import JobOutput
-from rankd.client.log_stream import LogStream
 from rankd.identity.credentials import source_of
 from rankd.wire.session import JobLog
 

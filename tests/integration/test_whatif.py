@@ -89,6 +89,8 @@ async def test_other_weights_move_the_jobs_that_they_then_move(broker, tmp_path,
         await ranked(cluster)
         before = [job for job, _ in ranking(cluster)]
         said = asked(tmp_path, "--weights", "qos=50000")
+        equal = asked(tmp_path, "--weights", "qos=50000", "--qos", "high=10", "normal=100")
+        assert "there is no queue 'root.none'" in rankd(tmp_path, "--offset", "root.none=-5", status=1).stderr
         heavier = load_configuration(write(tmp_path / "heavier", qos=50_000))
         await cluster.prioritizer(heavier).run_once(NOW)
         after = ranking(cluster)
@@ -102,6 +104,7 @@ async def test_other_weights_move_the_jobs_that_they_then_move(broker, tmp_path,
     owners = {row["user"]: (row["earlier"], row["later"]) for row in said["owners"]}
     assert sum(map(sum, owners.values())) == len(moved)
     assert owners["bob"][0] > 0
+    assert {row["user"]: row["earlier"] for row in equal["owners"]}.get("bob", 0) == 0
 
 
 async def test_another_configuration_keeps_the_usage(broker, tmp_path, live):

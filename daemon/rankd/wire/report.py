@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
+from msgspec import Meta
 
 Kind = Literal["dump", "replay", "gap", "whatif", "reload", "configurations"]
+
+
+Rank = Annotated[int, Meta(ge=0, le=2**53)]
+"""The priority of a QoS."""
+Offset = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
+"""The offset of a queue."""
 
 
 class ReportRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What to compute: as ``dump``, ``replay``, ``why --gap``, ``whatif``, ``reload --dry-run`` or ``config history``.
 
     ``at`` is for dump and replay: the number of a generation, or UTC seconds behind ``@``. ``job`` is for gap;
-    ``weights``, ``submit`` (a job or jobs as JSON) and ``files`` (texts of another configuration, for administrators)
-    are for whatif; ``limit`` is for reload and configurations. ``text``: reload as the command prints it.
+    ``weights``, ``qos`` (priorities), ``offsets`` (of queues, by their paths), ``submit`` (a job or jobs as JSON) and
+    ``files`` (texts of another configuration, for administrators) are for whatif; ``limit`` is for reload and
+    configurations. ``text``: reload as the command prints it.
     """
 
     kind: Kind
     at: str | None = None
     job: int | None = None
     weights: dict[str, float] = {}
+    qos: dict[str, Rank] = {}
+    offsets: dict[str, Offset] = {}
     submit: str | None = None
     files: dict[str, str] | None = None
     limit: int = 20

@@ -107,6 +107,15 @@ def weight(text: str) -> tuple[str, float]:
         raise argparse.ArgumentTypeError(f"'{value}' is not a number; write {name}=2000") from None
 
 
+def whole_value(text: str) -> tuple[str, int]:
+    """``high=200``."""
+    name, value = key_value(text)
+    try:
+        return name, int(value)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"'{value}' is not a whole number; write {name}=200") from None
+
+
 def seconds(text: str) -> float:
     """``90``."""
     try:

@@ -28,13 +28,20 @@ SHOWN = 20
 
 def add_parser(subparsers: Subparsers) -> None:
     """Add the command."""
-    from rankd.cli.services.service_option import weight
+    from rankd.cli.services.service_option import weight, whole_value
 
-    text = "What other weights, another configuration or more jobs would change, computed on the live queue."
+    text = "What other priorities, another configuration or more jobs would change, computed on the live queue."
     parser = add_command(subparsers, "whatif", run, text)
     parser.add_argument(
         "--weights", nargs="+", type=weight, default=[], metavar="FACTOR=N", help="use these weights, such as age=5000"
     )
+    parser.add_argument(
+        "--qos", nargs="+", type=whole_value, default=[], metavar="QOS=N", help="give these QoS other priorities"
+    )
+    parser.add_argument(
+        "--offset", nargs="+", type=whole_value, default=[], metavar="QUEUE=N",
+        help="give these queues other offsets (`priority.offset`), such as root.batch=-100",
+    )  # fmt: skip
     parser.add_argument(
         "--config", type=Path, metavar="DIR", help="use this configuration in place of the one in force"
     )
@@ -56,11 +63,16 @@ def run(arguments: argparse.Namespace) -> int:
     from rankd.cli.common.report import over_bus
     from rankd.config.checked import load_checked
 
-    if not (arguments.weights or arguments.config or arguments.submit):
+    if not (_changes_all(arguments) or arguments.submit):
         raise Refused("usage", "give a change: --weights age=2000, --config DIR, or --submit JOB.json", "weights")
     if (place := over_bus(arguments)) is not None:
         return _print(_asked(place, arguments), arguments)
     return report(arguments, load_checked(arguments.config) if arguments.config else None)
+
+
+def _changes_all(arguments: argparse.Namespace) -> bool:
+    """Whether the change concerns the jobs that wait."""
+    return bool(arguments.weights or arguments.qos or arguments.offset or arguments.config)
 
 
 def _asked(place: Place, arguments: argparse.Namespace) -> WhatIf:
@@ -75,6 +87,8 @@ def _asked(place: Place, arguments: argparse.Namespace) -> WhatIf:
     request = ReportRequest(
         kind="whatif",
         weights=dict(arguments.weights),
+        qos=dict(arguments.qos),
+        offsets=dict(arguments.offset),
         files=read_files(arguments.config)[0] if arguments.config else None,
         submit=read_bytes(arguments.submit).decode(errors="replace") if arguments.submit else None,
     )
@@ -120,7 +134,7 @@ def _print(answer: WhatIf, arguments: argparse.Namespace) -> int:
         return 0
     for one in answer.submitted:
         _print_landing(one)
-    if not answer.submitted or arguments.weights or arguments.config:
+    if not answer.submitted or _changes_all(arguments):
         _print_moves(answer, arguments.limit)
     for line in answer.refused:
         print_line(f"refused then: {line}")
@@ -133,7 +147,7 @@ def _varied(
     from rankd.config.evaluation import queues_document
     from rankd.config.plugin import is_provided
     from rankd.config.what_if_document import with_configuration
-    from rankd.core.evaluate.whatif import with_weights
+    from rankd.core.evaluate.variation import Variation, varied_by
 
     varied = live
     if arguments.config:
@@ -142,7 +156,8 @@ def _varied(
         if not is_provided(name) and name not in (varied.priority.weights if varied.priority else {}):
             known = ", ".join(sorted(varied.priority.weights)) if varied.priority else "none"
             raise Refused("usage", f"there is no factor '{name}'; weighted now: {known}", "weights")
-    return with_weights(varied, dict(arguments.weights))
+    variation = Variation(weights=dict(arguments.weights), qos=dict(arguments.qos), queues=dict(arguments.offset))
+    return varied_by(varied, variation)
 
 
 def _new_jobs(arguments: argparse.Namespace, configuration: Configuration, at: float) -> list[JobEntry]:

@@ -1,4 +1,6 @@
-"""What if: other weights, or one more job, on a copy of the live state. The intake computes it as for `rankd whatif`.
+"""What if: other weights, priorities of QoS and offsets of queues, or one more job, on a copy of the live state.
+
+The intake computes it as for `rankd whatif`.
 
 Nothing is applied. The answer comes with the lines of a configuration that would do the same.
 """
@@ -15,18 +17,20 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from rankd.core.errors import Refused, Unavailable
+from rankd.core.evaluate.variation import Variation, configuration_lines
 from rankd.core.evaluate.whatif import WhatIf
 from rankd.services.web.page import Page
 from rankd.services.web.visitor import Visitor
-from rankd.store.engine.reading import Reader
+from rankd.store.engine.reading import Reader, Row
+from rankd.store.look.class_list import classes as class_list
 from rankd.store.look.priority_list import weights
-from rankd.store.look.queue_list import queues
+from rankd.store.look.queue_list import queues as queue_list
 from rankd.wire.report import ReportMade, ReportPart, ReportPartRequest, ReportRequest
 
 PATIENCE_S = 60.0
 EVERY_S = 0.3
 MOST_PARTS = 64
-SHOWN = 20
+SHOWN, MOST_QUEUES = 20, 30
 
 
 async def show(page: Page, request: Request) -> Response:
@@ -39,13 +43,16 @@ async def compute(page: Page, request: Request) -> Response:
     """The answer to a form."""
     who, fields = await page.changer(request)
     now = await page.look(weights)
-    changed = _weights(fields, now)
+    present = await page.look(queue_list)
+    offsets = _numbers(fields, "offset", {row["path"]: row["offset"] for row in present})
+    changed = Variation(weights=_weights(fields, now), qos=_numbers(fields, "qos", _qos(page)), queues=offsets)
     job = _job(fields)
-    if not changed and job is None:
-        raise Refused("usage", "change a weight, or ask for a new job", "weights")
+    if changed == Variation() and job is None:
+        raise Refused("usage", "change a number, or ask for a new job", "weights")
     asked = ReportRequest(
-        kind="whatif", weights=changed, submit=None if job is None else msgspec.json.encode(job).decode()
-    )
+        kind="whatif", weights=changed.weights, qos=changed.qos, offsets=changed.queues,
+        submit=None if job is None else msgspec.json.encode(job).decode(),
+    )  # fmt: skip
     made = await page.asking.ask(who.user, "report.make", asked, ReportMade)
     try:
         async with asyncio.timeout(PATIENCE_S):
@@ -100,7 +107,11 @@ def _job(fields: dict[str, str]) -> dict[str, Any] | None:
         if text := fields.get(field, "").strip():
             job[name] = _whole(text, field) * scale
     job["resources"] = {"vcore": _whole(fields["cores"].strip(), "cores")}
-    return job | {name: fields[name].strip() for name in ("queue", "qos", "account") if fields.get(name, "").strip()}
+    return job | {
+        name: fields[name].strip()
+        for name in ("queue", "qos", "account", "priority_class")
+        if fields.get(name, "").strip()
+    }
 
 
 def _whole(text: str, field: str) -> int:
@@ -109,26 +120,40 @@ def _whole(text: str, field: str) -> int:
     return int(text)
 
 
-def _lines(changed: dict[str, float]) -> str:
-    """The lines of rankd.toml that would do the same."""
-    if not changed:
-        return ""
-    return "[priority.weights]\n" + "\n".join(f"{name} = {value:g}" for name, value in sorted(changed.items()))
+def _qos(page: Page) -> dict[str, int]:
+    return {one.name: one.priority for one in page.settings.qos}
+
+
+def _numbers(fields: dict[str, str], kind: str, now: dict[str, int]) -> dict[str, int]:
+    """The whole numbers of a kind that differ from those in force.
+
+    Raises:
+        Refused: ``bad_field``: one is no whole number.
+    """
+    found = dict[str, int]()
+    for name, present in now.items():
+        text = fields.get(f"{kind}.{name}", "").strip()
+        if text and not (text.removeprefix("-").isascii() and text.removeprefix("-").isdecimal() and len(text) < 12):
+            raise Refused("bad_field", f"'{text[:40]}' is not a whole number", kind)
+        if text and int(text) != present:
+            found[name] = int(text)
+    return found
 
 
 async def _page(
-    page: Page, who: Visitor, fields: dict[str, str], answer: WhatIf | None, changed: dict[str, float] | None = None
+    page: Page, who: Visitor, fields: dict[str, str], answer: WhatIf | None, changed: Variation | None = None
 ) -> str:
     from rankd.services.web.views import tabs  # noqa: PLC0415 - it lists this page
 
-    def read(reader: Reader) -> tuple[dict[str, float], list[str]]:
-        return weights(reader), [row["path"] for row in queues(reader) if row["is_leaf"]]
+    def read(reader: Reader) -> tuple[dict[str, float], list[Row], list[str]]:
+        return weights(reader), queue_list(reader), [row["name"] for row in class_list(reader)]
 
-    now, leaves = await page.look(read)
+    now, tree, classes = await page.look(read)
     content = page.template.render(
-        "_what_if.html", weights=now, leaves=leaves, qos=[one.name for one in page.settings.qos], fields=fields,
-        answer=answer,
-        lines=_lines(changed or {}), shown=SHOWN, who=who, token=page.token(who),
+        "_what_if.html", weights=now, leaves=[row["path"] for row in tree if row["is_leaf"]], classes=classes,
+        offsets=[row for row in tree if "." in row["path"]][:MOST_QUEUES], qos=_qos(page),
+        fields=fields, answer=answer, lines=configuration_lines(changed or Variation()), shown=SHOWN, who=who,
+        token=page.token(who),
     )  # fmt: skip
     return page.template.render(
         "frame_only.html", title="What if", tabs=tabs("whatif"), who=who, token=page.token(who), site=page.site,

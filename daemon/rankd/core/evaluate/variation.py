@@ -1,0 +1,94 @@
+"""What if QoS or queues had other priorities: a document with a few values changed, and the lines that would do so.
+
+Weights and whole configurations are in :mod:`rankd.core.evaluate.whatif` and :mod:`rankd.config.what_if_document`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from rankd.core.errors import Refused
+from rankd.core.evaluate.document import Document
+from rankd.core.evaluate.whatif import with_weights
+
+OFFSET = "priority.offset"
+
+
+class Variation(msgspec.Struct, frozen=True, kw_only=True):
+    """Other values: weights by factor, priorities by QoS, offsets by the path of a queue."""
+
+    weights: dict[str, float] = {}
+    qos: dict[str, int] = {}
+    queues: dict[str, int] = {}
+
+
+def varied_by(document: Document, variation: Variation) -> Document:
+    """The document with these values.
+
+    Raises:
+        Refused: ``unknown_qos``, ``unknown_queue``.
+    """
+    return with_offsets(with_qos(with_weights(document, variation.weights), variation.qos), variation.queues)
+
+
+def with_qos(document: Document, priorities: Mapping[str, int]) -> Document:
+    """The document in which these QoS have other priorities.
+
+    Raises:
+        Refused: ``unknown_qos``.
+    """
+    if not priorities:
+        return document
+    present = document.qos or []
+    _check(priorities, [qos.name for qos in present], "QoS", "unknown_qos")
+    changed = [msgspec.structs.replace(qos, priority=priorities.get(qos.name, qos.priority)) for qos in present]
+    return msgspec.structs.replace(document, qos=changed)
+
+
+def with_offsets(document: Document, offsets: Mapping[str, int]) -> Document:
+    """The document in which these queues have other offsets, in each partition that has the queue.
+
+    Raises:
+        Refused: ``unknown_queue``.
+    """
+    if not offsets:
+        return document
+    tree = msgspec.json.decode(document.queues) if isinstance(document.queues, Raw) else {}
+    wanted = {path.lower(): offset for path, offset in offsets.items()}
+    _check(wanted, sorted({path.lower() for path, _ in _queues(tree)}), "queue", "unknown_queue")
+    for path, queue in _queues(tree):
+        if path.lower() in wanted:
+            queue["properties"] = (queue.get("properties") or {}) | {OFFSET: str(wanted[path.lower()])}
+    return msgspec.structs.replace(document, queues=Raw(msgspec.json.encode(tree)))
+
+
+def _check(wanted: Mapping[str, int], known: Sequence[str], kind: str, code: str) -> None:
+    if unknown := sorted(set(wanted) - set(known)):
+        message = f"there is no {kind} '{unknown[0][:80]}' that is configured; known: {', '.join(known[:20]) or 'none'}"
+        raise Refused(code, message, code.removeprefix("unknown_"), status=404)
+
+
+def _queues(tree: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Path and entry of each queue of a queues.yaml."""
+    found = [("", queue) for partition in tree.get("partitions") or () for queue in partition.get("queues") or ()]
+    while found:
+        above, queue = found.pop()
+        path = f"{above}.{queue['name']}" if above else str(queue["name"])
+        yield path, queue
+        found += [(path, child) for child in queue.get("queues") or ()]
+
+
+def configuration_lines(variation: Variation) -> list[tuple[str, str]]:
+    """File and lines of the configuration that would have the same effect."""
+    parts = list[str]()
+    if variation.weights:
+        weights = "\n".join(f"{name} = {value:g}" for name, value in sorted(variation.weights.items()))
+        parts.append(f"[priority.weights]\n{weights}")
+    parts += [f'[[qos]]\nname = "{name}"\npriority = {value}' for name, value in sorted(variation.qos.items())]
+    found = [("rankd.toml", "\n\n".join(parts))] if parts else []
+    lines = [f"# {path}\n  properties:\n    {OFFSET}: {value:d}" for path, value in sorted(variation.queues.items())]
+    return [*found, ("queues.yaml", "\n".join(lines))] if lines else found
