@@ -40,6 +40,13 @@ def check_request(request: ReportRequest, asker: Submitter) -> None:
     if request.at is not None and not _INSTANT.fullmatch(request.at):
         message = f"'{request.at}' is neither the number of a generation, nor a time as @SECONDS"
         raise Refused("bad_field", message, "at")
+    _check_names(request)
+    if unknown := sorted(set(request.files or ()) - set(FILES)):
+        raise Refused("bad_field", f"unknown file '{unknown[0]}'; known: {', '.join(FILES)}", "files")
+
+
+def _check_names(request: ReportRequest) -> None:
+    """Check the names of what shall have other values."""
     for name in request.weights:
         if not _FACTOR.fullmatch(name):
             raise Refused("bad_field", f"'{name}' is not a factor's name", "weights")
@@ -47,8 +54,6 @@ def check_request(request: ReportRequest, asker: Submitter) -> None:
         for name in names:
             if not _NAME.fullmatch(name):
                 raise Refused("bad_field", f"'{name}' can't be the name of what shall change", field)
-    if unknown := sorted(set(request.files or ()) - set(FILES)):
-        raise Refused("bad_field", f"unknown file '{unknown[0]}'; known: {', '.join(FILES)}", "files")
 
 
 def command_words(request: ReportRequest, asker: Submitter, database: str, folder: str) -> list[str]:
@@ -65,6 +70,10 @@ def command_words(request: ReportRequest, asker: Submitter, database: str, folde
             return ["config", "history", "--json", *_limit(request.limit), *place]
         case "reload":
             return ["reload", "--dry-run", *_limit(request.limit), *([] if request.text else ["--json"]), *place]
+    return _what_if_words(request, asker, place, folder)
+
+
+def _what_if_words(request: ReportRequest, asker: Submitter, place: list[str], folder: str) -> list[str]:
     words = ["whatif", "--json", f"--as={asker.user}", *(["--admin"] if asker.privileged else []), *place]
     if request.weights:
         words += ["--weights", *(f"{name}={weight!r}" for name, weight in request.weights.items())]
