@@ -1,9 +1,9 @@
 # One image for the head and for agents; docker-compose.yml says which one a container is.
 FROM python:3.11-slim-bookworm AS build
 WORKDIR /src
-COPY requirements-postgresql.lock requirements-dev.lock ./
+COPY requirements-container.lock requirements-dev.lock ./
 RUN python3 -m venv /build && /build/bin/pip install --quiet --require-hashes -r requirements-dev.lock
-RUN python3 -m venv /opt/rankd && /opt/rankd/bin/pip install --quiet --require-hashes -r requirements-postgresql.lock
+RUN python3 -m venv /opt/rankd && /opt/rankd/bin/pip install --quiet --require-hashes -r requirements-container.lock
 COPY pyproject.toml README.md CHANGELOG.md LICENSE ./
 COPY config config
 COPY daemon daemon

@@ -125,7 +125,7 @@ vendor: ## fetch the scripts and styles of others that vendor.toml lists (needs 
 
 lock: ## resolve the dependencies again (needs uv)
 	@$(COMPILE) pyproject.toml --output-file requirements.lock
-	@$(COMPILE) pyproject.toml --extra postgresql --constraint requirements.lock --output-file requirements-postgresql.lock
+	@$(COMPILE) pyproject.toml --extra postgresql --extra web --constraint requirements.lock --output-file requirements-container.lock
 	@$(COMPILE) pyproject.toml --group dev --output-file requirements-dev.lock
 	@$(COMPILE) --group audit --output-file requirements-audit.lock
 

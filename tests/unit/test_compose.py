@@ -13,7 +13,8 @@ from rankd.cli.main import _parser, main
 ROOT = Path(__file__).parents[2]
 SERVICES = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
 END_BY_THEMSELVES = {"credentials"}
-CHECKS = {name: service["healthcheck"] for name, service in SERVICES.items() if name not in END_BY_THEMSELVES}
+RANKD = [name for name, service in SERVICES.items() if service["image"].startswith("rankd:")]
+CHECKS = {name: SERVICES[name]["healthcheck"] for name in RANKD if name not in END_BY_THEMSELVES}
 LEAST_S = 30
 
 
@@ -82,14 +83,15 @@ def test_no_job_reads_the_credentials_of_the_agent():
 
 
 def test_everybody_needs_credentials_and_the_port_is_on_loopback():
-    words = [word for service in SERVICES.values() for word in service["command"]]
+    words = [word for service in SERVICES.values() for word in service.get("command", ())]
     assert not {"--no-auth", "--no-tls"} & set(words)
     assert SERVICES["agent"]["environment"]["RANKD_NATS"].startswith("tls://")
     ports = [port for service in SERVICES.values() for port in service.get("ports", ())]
-    assert ports == ["127.0.0.1:4222:4222"]
+    assert [port.rpartition(":")[0].rpartition(":")[0] for port in ports] == ["127.0.0.1"] * len(ports)
+    assert "127.0.0.1:4222:4222" in ports
 
 
-@pytest.mark.parametrize("name", SERVICES)
+@pytest.mark.parametrize("name", RANKD)
 def test_the_command_is_one_that_exists(name):
     words = SERVICES[name]["command"]
     assert _parser(words[0]).parse_args(words).run
@@ -99,3 +101,19 @@ def test_a_job_from_a_shell_in_the_head_begins_where_a_job_of_a_node_may_be():
     """``docker compose exec head rankd submit`` sends the working directory; the head's home is closed to jobs."""
     assert SERVICES["head"]["working_dir"] == "/tmp"
     assert any(mount.startswith("/tmp:mode=1777") for mount in SERVICES["agent"]["tmpfs"])
+
+
+def test_monitoring_is_a_choice_and_asks_the_ports_that_are_there():
+    chosen = {name for name, service in SERVICES.items() if service.get("profiles") == ["monitoring"]}
+    assert chosen == set(SERVICES) - set(RANKD) == {"prometheus", "grafana"}
+    configuration = yaml.safe_load((ROOT / "config" / "monitoring" / "prometheus.yml").read_text())
+    targets = configuration["scrape_configs"][0]["static_configs"][0]["targets"]
+    served = {}
+    for name in RANKD:
+        words = SERVICES[name]["command"]
+        if "--metrics" in words:
+            served[name] = words[words.index("--metrics") + 1].replace("0.0.0.0", name)
+    assert targets == [served["head"], served["agent"]] == list(served.values())
+    for name in chosen:
+        for place in (text.partition(":")[0] for text in SERVICES[name]["volumes"]):
+            assert not place.startswith("./") or (ROOT / place).is_dir(), place

@@ -12,7 +12,7 @@ from rankd.config.configuration import load_configuration
 
 ROOT = Path(__file__).parents[2]
 SERVICES = yaml.safe_load((ROOT / "docker-compose.cluster.yml").read_text())["services"]
-OF_HEADS = ("intake", "prioritizer", "scheduler")
+OF_HEADS = ("intake", "prioritizer", "scheduler", "forecaster")
 BROKERS = ["b1", "b2", "b3"]
 RANKD = [name for name, service in SERVICES.items() if service["image"].startswith("rankd:")]
 

@@ -119,7 +119,8 @@ async def _start(options: WebOptions, stack: AsyncExitStack, clock: Clock) -> tu
 def _site(options: WebOptions, port: int) -> Site:
     """What the pages have to know of where they are served."""
     host = options.address.host
-    shown = f"[{host}]" if ":" in host else host
+    named = options.hosts[0] if host in _EVERYWHERE and options.hosts else host
+    shown = f"[{named}]" if ":" in named and not named.startswith("[") else named
     names = {host, *options.hosts} | ({"localhost", "127.0.0.1", "[::1]"} if host in _LOOPBACK else set())
     names = {f"[{name}]" if ":" in name and not name.startswith("[") else name for name in names}
     hosts = frozenset(entry for name in names for entry in (f"{name}:{port}".lower(), *_bare(name, options)))
@@ -135,6 +136,7 @@ def _site(options: WebOptions, port: int) -> Site:
     )
 
 
+_EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - addresses that no browser can ask
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
