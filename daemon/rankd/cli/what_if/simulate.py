@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rankd.cli.what_if.simulate_report import Simulated
     from rankd.config.configuration import Configuration
     from rankd.core.model.node import Node
+    from rankd.core.simulate.predictor import Runtime
     from rankd.core.simulate.site import Site
     from rankd.core.simulate.trace import LeftOut, Selection, TraceJob, WorkJob
 
@@ -89,6 +90,14 @@ def _add_selection(parser: argparse.ArgumentParser) -> None:
 
 def _add_rules(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("instead of the configuration")
+    group.add_argument(
+        "--runtime",
+        choices=("requested", "exact", "mean2", "median20"),
+        default="requested",
+        help="the run time by which the scheduler plans: the limit (requested), the true one (exact), the mean of the"
+        " user's last two (mean2), or the limit times the median share that the user's last 20 jobs took (median20);"
+        " default: requested",
+    )
     group.add_argument("--policy", choices=("multifactor", "class", "fcfs"), help="priority.policy")
     group.add_argument("--backfill", choices=("easy", "conservative", "none", "strict"), help="scheduling.backfill")
     group.add_argument("--backfill-order", choices=("rank", "shortest"), help="scheduling.backfill_order")
@@ -122,7 +131,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise Refused("usage", "--starts writes one simulation; give one --config", "starts")
     sites = [(directory, _site(directory, arguments, nodes)) for directory in directories]
     jobs, left_out = select(records, _selection(arguments), sites[0][1].processors)
-    done = [_simulate(directory, site, jobs, left_out) for directory, site in sites]
+    done = [_simulate(directory, site, jobs, left_out, arguments.runtime) for directory, site in sites]
     if arguments.speed:
         _print_speed(sites[0][1], jobs)
     if arguments.starts is not None:
@@ -212,7 +221,9 @@ def _limit(text: str) -> Any:  # noqa: ANN401 - a word or a number
     return factor
 
 
-def _simulate(directory: Path | None, site: Site, jobs: Sequence[WorkJob], left_out: LeftOut) -> Simulated:
+def _simulate(
+    directory: Path | None, site: Site, jobs: Sequence[WorkJob], left_out: LeftOut, runtime: Runtime
+) -> Simulated:
     from rankd.cli.what_if.simulate_progress import live_through
     from rankd.cli.what_if.simulate_report import Simulated
     from rankd.core.simulate.simulator import Simulation
@@ -221,7 +232,7 @@ def _simulate(directory: Path | None, site: Site, jobs: Sequence[WorkJob], left_
 
     name = "simulated" if directory is None else str(directory)
     begun = time.perf_counter()
-    simulation = Simulation(site, jobs)
+    simulation = Simulation(site, jobs, runtime)
     live_through(simulation, name)
     elapsed_s = time.perf_counter() - begun
     fcfs = Simulation(first_come(site), jobs)

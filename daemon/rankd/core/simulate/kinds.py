@@ -42,7 +42,7 @@ class SimulatedKinds:
 
     def _number(self, place: int) -> int:
         columns, job = self._work.columns, self._work.jobs[place]
-        shape, limit_s = int(columns.shapes[place]), job.limit_s
+        shape, limit_s = int(columns.shapes[place]), float(self._work.expected_s[place])
         user, groups = (job.user, self.groups_of(place)) if self._by_user else ("", ())
         key = (shape, limit_s, user, groups)
         number = self._numbers.get(key)

@@ -37,7 +37,8 @@ class Population(msgspec.Struct, frozen=True, kw_only=True):
 
     ``accounts``: of each job. ``leaves``: the queue id of each. ``shapes``: by index in ``columns``. ``totals``: what a
     job of each shape counts with in quotas. ``rates`` float64 (n,): billing units per second while a job runs.
-    ``runs_s``, ``limits_s`` float64 (n,). ``processors`` int64 (n,).
+    ``runs_s``, ``limits_s`` float64 (n,). ``processors`` int64 (n,). ``expected_s`` float64 (n,): the run time by which
+    cycles plan, the limit unless a :class:`.Predictor` writes another one at a job's submission.
     """
 
     jobs: Sequence[WorkJob]
@@ -50,6 +51,7 @@ class Population(msgspec.Struct, frozen=True, kw_only=True):
     runs_s: FloatArray
     limits_s: FloatArray
     processors: IntArray
+    expected_s: FloatArray
 
 
 def populate(site: Site, jobs: Sequence[WorkJob], queue_ids: Mapping[tuple[str, str], int]) -> Population:
@@ -85,6 +87,7 @@ def populate(site: Site, jobs: Sequence[WorkJob], queue_ids: Mapping[tuple[str, 
         rates=np.array([prices[_size(job)] for job in jobs], dtype=np.float64),
         runs_s=np.array([job.run_s for job in jobs], dtype=np.float64),
         limits_s=np.array([job.limit_s for job in jobs], dtype=np.float64),
+        expected_s=np.array([job.limit_s for job in jobs], dtype=np.float64),
         processors=np.array([job.processors for job in jobs], dtype=np.int64),
     )
 

@@ -21,6 +21,7 @@ class Running:
         self._nodes = nodes
         self._places = np.empty(0, dtype=np.int64)
         self._ends_s = np.empty(0)
+        self._latest_s = np.empty(0)
         self.held = Held(np.empty(0, dtype=np.int64), np.empty((0, len(nodes.types) + 1), dtype=np.int64), np.empty(0))
         self.next_end_s = math.inf
         self.free = nodes.whole.copy()
@@ -49,8 +50,9 @@ class Running:
         self.held = Held(
             np.concatenate([self.held.rows, np.array(rows, dtype=np.int64)]),
             np.concatenate([self.held.vectors, vectors]),
-            np.concatenate([self.held.ends_at, now + work.limits_s[repeated]]),
+            np.concatenate([self.held.ends_at, now + work.expected_s[repeated]]),
         )
+        self._latest_s = np.concatenate([self._latest_s, now + work.limits_s[repeated]])
         np.subtract.at(self.free, self.held.rows[-len(rows) :], self.held.vectors[-len(rows) :])
         self.next_end_s = float(self._ends_s.min())
 
@@ -65,10 +67,18 @@ class Running:
         runs = self._ends_s > now
         ended = np.unique(self._places[~runs])
         self._places, self._ends_s, held = self._places[runs], self._ends_s[runs], self.held
+        self._latest_s = self._latest_s[runs]
         np.add.at(self.free, held.rows[~runs], held.vectors[~runs])
         self.held = Held(held.rows[runs], held.vectors[runs], held.ends_at[runs])
         self.next_end_s = float(self._ends_s.min(initial=math.inf))
         return ended
+
+    def outlive(self, now: float) -> None:
+        """Jobs that run longer than expected are expected to use their whole limits."""
+        late = self.held.ends_at <= now
+        if late.any():
+            ends_at = np.where(late, self._latest_s, self.held.ends_at)
+            self.held = Held(self.held.rows, self.held.vectors, ends_at)
 
 
 class UsageBook:

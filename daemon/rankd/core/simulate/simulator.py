@@ -26,6 +26,7 @@ from rankd.core.ranking.ranking import Ranking, RankingState, rank
 from rankd.core.simulate.kinds import SimulatedKinds
 from rankd.core.simulate.order import LiveOrder, Order, StaticOrder
 from rankd.core.simulate.population import Population, populate
+from rankd.core.simulate.predictor import Predictor, Runtime
 from rankd.core.simulate.running import Running, UsageBook
 from rankd.core.simulate.site import MILLICORES, Site
 from rankd.core.simulate.trace import WorkJob
@@ -40,15 +41,19 @@ class Decision(msgspec.Struct, frozen=True):
 
 
 class Simulation:
-    """:meth:`decisions` lives through the trace. ``starts_s`` float64 (n_jobs,): the start of each job, NaN before."""
+    """:meth:`decisions` lives through the trace. ``starts_s`` float64 (n_jobs,): the start of each job, NaN before.
 
-    def __init__(self, site: Site, jobs: Sequence[WorkJob]) -> None:
+    ``runtime``: what cycles plan with in place of limits (:class:`.Predictor`).
+    """
+
+    def __init__(self, site: Site, jobs: Sequence[WorkJob], runtime: Runtime = "requested") -> None:
         self._site = site
         self._ids = {
             (site.partition.name, queue.path.lower()): place
             for place, queue in enumerate(walk_queues(site.partition.root))
         }
         self.work: Population = populate(site, jobs, self._ids)
+        self._predictor = Predictor(self.work, runtime)
         self._nodes = NodeSet(site.nodes)
         self._views = queue_views(site.partition, self._ids, self._nodes.totals, site.application_sorts)
         self._paths = _paths(self._views)
@@ -107,13 +112,17 @@ class Simulation:
         ended = self._running.end(now)
         if len(ended):
             self._book.end(ended, now)
+            self._predictor.end(ended)
             for place in ended.tolist():
                 self._charge(place, -1)
+        if not self._predictor.is_exact:
+            self._running.outlive(now)
 
     def _submit(self, now: float) -> None:
         last = int(np.searchsorted(self.work.columns.submitted_at, now, side="right"))
         new = np.arange(self._arrived, last, dtype=np.int64)
         if len(new):
+            self._predictor.submit(new)
             self._kinds.add(new, self._order.pending())
             self._order.add(new)
             self._arrived = last
