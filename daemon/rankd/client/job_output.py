@@ -54,6 +54,7 @@ class JobOutput:
         Raises:
             RankdError: it can't be read.
         """
+        is_over = False
         while True:
             record = await self.record() if seen else None
             if record is None or record.state == "running":
@@ -67,7 +68,12 @@ class JobOutput:
                     if refusal.code != "not_started" or not self._wanted.follow:
                         raise
                     self._say(refusal.message)
+                    if is_over:
+                        return None
                     record = await self.record()
+                    if record.state in FINAL_STATES:  # ask again: it may have run after this refusal
+                        is_over = True
+                        continue
             if record is not None and record.state in FINAL_STATES:
                 return None
             await asyncio.sleep(LOOK_S)

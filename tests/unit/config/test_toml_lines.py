@@ -58,7 +58,7 @@ def test_what_has_no_key_has_the_line_of_what_is_around_it_or_none():
 
 
 def test_the_shipped_configuration_has_all_its_tables():
-    lines = key_lines(Path("config/rankd.toml").read_text())
+    lines = key_lines((Path(__file__).parents[3] / "config" / "rankd.toml").read_text())
     assert {"priority", "priority.weights.age", "scheduling", "qos[0].name"} <= lines.keys()
 
 
