@@ -100,6 +100,8 @@ def divided(
     >>> {str(cause): s for cause, s in divided([history], 8.0, 21.0, WaitCause.STARTING).items()}
     {'quota': 6.0, 'resources': 6.0, 'starting': 1.0}
     """
+    if not spells:
+        return {otherwise: until - since}
     found: dict[WaitCause, float] = {}
     unknown = 0.0
     for begin, end, cause in _pieces(spells, since, until):

@@ -148,8 +148,7 @@ def count_waits(connection: Connection, changes: Sequence[Change], now: float) -
     concerned = [change for change in changes if change.state in _WAITS and change.event in _COUNTS]
     if not concerned:
         return {}
-    rows, histories = _read(connection, list(dict.fromkeys(change.job for change in concerned)))
-    waiting = {job: _waiting(row) for job, row in rows.items()}
+    rows, waiting, histories = _read(connection, list(dict.fromkeys(change.job for change in concerned)))
     ended: dict[int, float] = {}
     for change in concerned:
         job = change.job
@@ -166,18 +165,21 @@ def count_waits(connection: Connection, changes: Sequence[Change], now: float) -
 
 def count_up(connection: Connection, wanted: Sequence[int], now: float) -> None:
     """Count the waits of these jobs up to now: their records are about to name another cause, without an event."""
-    rows, histories = _read(connection, wanted)
-    counts = {job: counted(_waiting(row), _of_kind(histories, row), now) for job, row in rows.items()}
+    rows, waiting, histories = _read(connection, wanted)
+    counts = {job: counted(waiting[job], _of_kind(histories, row), now) for job, row in rows.items()}
     columns = {job: _columns(one, None) for job, one in counts.items()}
     names = (*COLUMNS.values(), "waited_until", "waited_s")
     bulk_update(connection, "jobs", names, [(*map(of.get, names), job) for job, of in columns.items()])
 
 
-def _read(connection: Connection, wanted: Sequence[int]) -> tuple[dict[int, Any], dict[Key, list[Spell]]]:
+def _read(
+    connection: Connection, wanted: Sequence[int]
+) -> tuple[dict[int, Any], dict[int, Waiting], dict[Key, list[Spell]]]:
     """The rows of those of these jobs that wait for their first start, and what jobs of their kinds waited for."""
     rows = {row.id: row for row in connection.execute(_ROWS, {"wanted": wanted})}
-    shapes = {row.shape for row in rows.values() if _waiting(row).cause is None}
-    return rows, _of_shapes(connection, shapes)
+    waiting = {job: _waiting(row) for job, row in rows.items()}
+    shapes = {rows[job].shape for job, one in waiting.items() if one.cause is None}
+    return rows, waiting, _of_shapes(connection, shapes)
 
 
 def _waiting(row: Any) -> Waiting:  # noqa: ANN401 - a row of _ROWS
@@ -212,6 +214,8 @@ def _instant(change: Change, now: float) -> float:
 
 def _of_kind(histories: Mapping[Key, list[Spell]], row: Any) -> list[list[Spell]]:  # noqa: ANN401 - a row of _ROWS
     """The histories of the job's kind: those of its queue first, as the view of reasons prefers them."""
+    if not histories:
+        return []
     limit = -1.0 if row.time_limit_s is None else row.time_limit_s
     application = -1 if row.application_id is None else row.application_id
     own = [(row.queue_id, row.shape, limit, user, of) for user in (row.user, "") for of in (application, -2)]
