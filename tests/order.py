@@ -17,16 +17,29 @@ ROOT = Path(__file__).parent
 SECONDS = {"browser": 5.0, "system": 4.0, "fuzz": 5.0, "integration": 1.0, "properties": 0.5, "contract": 0.3}
 """About how long a test takes, by the folder of ``tests``. In other folders, tests are short."""
 LONG = {
-    "system/test_docs_run.py": 20.0,
-    "system/test_soak.py": 80.0,
-    "system/test_soak_cluster.py": 80.0,
-    "system/test_run.py": 10.0,
-    "system/test_up_postgres.py": 40.0,
-    "system/test_rights_table.py": 0.2,
+    "integration/test_db_copy.py": 8.0,
+    "integration/test_garbage.py": 15.0,
+    "integration/test_job_update.py": 8.0,
+    "integration/test_outage.py": 8.0,
+    "integration/test_plugin_fault.py": 3.0,
     "properties/test_array_placement.py": 0.1,
-    "properties/test_life_cycle.py": 60.0,
-    "properties/test_site_copy.py": 60.0,
-    "properties/test_view.py": 5.0,
+    "properties/test_dependency_life.py": 15.0,
+    "properties/test_site_copy.py": 10.0,
+    "properties/test_view.py": 3.0,
+    "system/test_delivery.py": 15.0,
+    "system/test_device_fault.py": 20.0,
+    "system/test_docs_run.py": 20.0,
+    "system/test_enrolment.py": 15.0,
+    "system/test_identity.py": 10.0,
+    "system/test_invitation_tls.py": 20.0,
+    "system/test_login_socket.py": 40.0,
+    "system/test_rights_table.py": 0.2,
+    "system/test_soak.py": 90.0,
+    "system/test_soak_cluster.py": 80.0,
+    "system/test_source.py": 15.0,
+    "system/test_up_postgres.py": 15.0,
+    "system/test_update.py": 15.0,
+    "unit/cli/common/test_output.py": 3.0,
 }
 """The same for modules whose tests take longer or shorter than others of their folder."""
 APART = ("system/test_docs_run.py", "properties/test_view.py")
@@ -44,8 +57,8 @@ class Item(Protocol):
 def spread(items: Sequence[Item], workers: int) -> list[Item]:
     """The items in such an order that each of equal shares has about the same work, its longest modules first."""
     parts = sorted(_parts(items), key=lambda part: -_seconds(part))
-    long = [part for part in parts if _folder(part[0]) in SECONDS]
-    short = [item for part in parts if _folder(part[0]) not in SECONDS for item in part]
+    long = [part for part in parts if _seconds(part)]
+    short = [item for part in parts if not _seconds(part) for item in part]
     shares = _dealt(long, workers)
     left = len(items)
     for place, share in enumerate(shares):

@@ -13,7 +13,7 @@ import sys
 import tempfile
 import threading
 import time
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +31,8 @@ ONE, TWO = 1, 2
 """Users that every Debian has: daemon and bin."""
 
 
-@pytest.fixture
-def shared():
+@contextmanager
+def sharing():
     """A ``rankd up --share`` in a directory that others may pass to; pytest closes its own to them."""
     with tempfile.TemporaryDirectory(prefix="rankd-shared-") as base:
         Path(base).chmod(0o755)
@@ -42,6 +42,20 @@ def shared():
         machine.start("--name", "here", rights=())
         yield machine
         machine.end()
+
+
+@pytest.fixture
+def shared():
+    """One for a test of its own."""
+    with sharing() as machine:
+        yield machine
+
+
+@pytest.fixture(scope="module")
+def common():
+    """One for the tests that only log in."""
+    with sharing() as machine:
+        yield machine
 
 
 def python_for_others() -> str | None:
@@ -101,9 +115,9 @@ def connected_as(uid: int, machine: Machine) -> socket.socket:
         return socket.socket(fileno=handle)
 
 
-def test_each_user_is_who_the_kernel_says(shared):
+def test_each_user_is_who_the_kernel_says(common):
     for uid, name in ((ONE, "daemon"), (TWO, "bin")):
-        answer = log_in(uid, shared)
+        answer = log_in(uid, common)
         assert answer["user"] == name
         assert f"user '{name}'" in answer["creds"]
         assert time.time() + 3600 < answer["expires_at"] < time.time() + 86_400
@@ -266,11 +280,11 @@ def test_without_share_the_socket_is_the_owners_only(machine, rights):
     [b"", b"\n", b"{", b'{"want":"root"}\n', b'{"user":"root"}\n', b"x" * 100_000, b"\xff\n", b"[" * 5_000 + b"\n"],
     ids=["nothing", "empty", "half", "another", "unknown", "long", "bytes", "deep"],
 )
-def test_a_request_that_is_none_is_refused(shared, line):
-    answer = log_in(ONE, shared, line)
+def test_a_request_that_is_none_is_refused(common, line):
+    answer = log_in(ONE, common, line)
     assert "creds" not in answer
     assert answer["code"] in ("bad_request", "too_large", "unknown_field", "bad_field")
-    assert log_in(ONE, shared)["user"] == "daemon"
+    assert log_in(ONE, common)["user"] == "daemon"
 
 
 def test_who_keeps_connections_open_keeps_nobody_else_out(shared):

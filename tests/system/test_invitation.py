@@ -34,6 +34,13 @@ def head(machine) -> Machine:
     return machine
 
 
+@pytest.fixture(scope="module")
+def common(shared_machine) -> Machine:
+    """As :func:`head`, one for the tests that leave nothing behind but invitations and logins."""
+    shared_machine.start("--no-local-agent")
+    return shared_machine
+
+
 @pytest.fixture
 def homes(tmp_path):
     """Makes homes, each with its own files."""
@@ -71,8 +78,8 @@ def test_a_token_is_exchanged_for_credentials_that_all_commands_find(head, homes
     assert listed["until"] > time.time() + 80 * 86_400
 
 
-def test_a_token_is_used_once_and_whoever_comes_later_is_told_so(head, homes):
-    token = invite(head, "alice")
+def test_a_token_is_used_once_and_whoever_comes_later_is_told_so(common, homes):
+    token = invite(common, "alice")
     homes("alice").run("login", token)
     said = homes("mallory").run("login", token, status=1)
     assert "this invitation was used at" in said
@@ -80,8 +87,8 @@ def test_a_token_is_used_once_and_whoever_comes_later_is_told_so(head, homes):
     assert not (homes("mallory").files / "client.toml").exists()
 
 
-def test_of_many_who_come_at_the_same_time_one_gets_in(head, homes):
-    token = invite(head, "alice")
+def test_of_many_who_come_at_the_same_time_one_gets_in(common, homes):
+    token = invite(common, "alice")
     started = [homes(f"h{number}").start("login", token=token) for number in range(6)]
     ended = [(process.communicate(timeout=PATIENCE_S), process.returncode) for process in started]
     assert sorted(status for _, status in ended) == [0, 1, 1, 1, 1, 1]
@@ -142,14 +149,14 @@ async def test_a_gateway_that_is_killed_before_it_answers_answers_the_same_key_a
     assert again.credentials.claims().public == enrolled.credentials.claims().public
 
 
-def test_a_token_that_ended_is_refused_with_the_time(head, homes):
-    token = invite(head, "alice", "--lasts", "1s")
+def test_a_token_that_ended_is_refused_with_the_time(common, homes):
+    token = invite(common, "alice", "--lasts", "1s")
     time.sleep(1.1)
     assert "this invitation ended at" in homes("alice").run("login", token=token, status=1)
 
 
-def test_a_guess_learns_nothing(head, homes):
-    real = read_invitation(invite(head, "alice"))
+def test_a_guess_learns_nothing(common, homes):
+    real = read_invitation(invite(common, "alice"))
     guess = msgspec.structs.replace(real, secret=real.secret[::-1]).text()
     said = homes("mallory").run("login", token=guess, status=1)
     assert "rankd does not know this invitation" in said
@@ -157,11 +164,11 @@ def test_a_guess_learns_nothing(head, homes):
     homes("alice").run("login", token=real.text())
 
 
-def test_a_token_of_another_site_is_refused_in_one_line(head, homes, tmp_path):
+def test_a_token_of_another_site_is_refused_in_one_line(common, homes, tmp_path):
     other = Machine(tmp_path / "other")
     try:
         other.start("--no-local-agent")
-        token = invite(other, "alice", "--url", head.up["nats"])
+        token = invite(other, "alice", "--url", common.up["nats"])
     finally:
         other.end()
     said = homes("alice").run("login", token=token, status=1)
@@ -263,13 +270,13 @@ def test_revoking_ends_credentials_and_open_invitations(head, homes):
     assert "revoked the access of 'alice', and this invitation" in homes("again").run("login", token=used, status=1)
 
 
-def test_only_known_names_are_revoked(head):
+def test_only_known_names_are_revoked(common):
     for words in (["user", "revoke", "no-one"], ["revoke", "--user", "no-one"], ["revoke", "--node", "n9"]):
-        assert "nobody of this name was given credentials or invited" in head.rankd_fails("auth", *words)
-    assert "is revoked" in head.rankd("auth", "revoke", "--user", "nobody")  # a user of this machine
-    head.rankd("auth", "user", "add", "bob")
-    assert "is revoked" in head.rankd("auth", "user", "revoke", "bob")
-    assert "can't be shut out" in head.rankd_fails("auth", "user", "revoke", members_owner(head), status=2)
+        assert "nobody of this name was given credentials or invited" in common.rankd_fails("auth", *words)
+    assert "is revoked" in common.rankd("auth", "revoke", "--user", "nobody")  # a user of this machine
+    common.rankd("auth", "user", "add", "bob")
+    assert "is revoked" in common.rankd("auth", "user", "revoke", "bob")
+    assert "can't be shut out" in common.rankd_fails("auth", "user", "revoke", members_owner(common), status=2)
 
 
 def members_owner(head) -> str:
@@ -278,10 +285,10 @@ def members_owner(head) -> str:
 
 
 @pytest.mark.parametrize("name", ["a\nb", "x" * 300, "\x1b[31m"])
-def test_a_name_that_no_user_can_have_is_refused(head, name):
+def test_a_name_that_no_user_can_have_is_refused(common, name):
     for words in (["user", "add", name], ["invite", name], ["user", "revoke", name], ["revoke", "--user", name]):
-        assert "has to have 1 to 256 printable characters" in head.rankd_fails("auth", *words)
-    assert "node" in head.rankd_fails("node", "enrol", "n[1-2]", status=2)
+        assert "has to have 1 to 256 printable characters" in common.rankd_fails("auth", *words)
+    assert "node" in common.rankd_fails("node", "enrol", "n[1-2]", status=2)
 
 
 def test_credentials_of_before_there_was_a_register_can_be_revoked(head):
@@ -343,22 +350,22 @@ def test_a_site_is_prepared_before_it_starts(machine, homes):
     assert "Submitted" in bob.run("submit", "--admin", "--", "true")
 
 
-def test_a_token_goes_to_a_private_file(head):
-    file = head.directory.parent / "alice.token"
-    assert invite(head, "alice", "--out", str(file)) == ""
+def test_a_token_goes_to_a_private_file(common):
+    file = common.directory.parent / "alice.token"
+    assert invite(common, "alice", "--out", str(file)) == ""
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert read_invitation(file.read_text()).name == "alice"
 
 
-def test_an_invitation_has_to_end(head):
+def test_an_invitation_has_to_end(common):
     for lasts in ("unlimited", "31d", "0"):
-        assert "rankd:" in head.rankd_fails("auth", "invite", "alice", "--lasts", lasts, status=2)
+        assert "rankd:" in common.rankd_fails("auth", "invite", "alice", "--lasts", lasts, status=2)
 
 
-def test_secrets_of_invitations_are_kept_by_nobody(head, homes):
-    invitation = read_invitation(invite(head, "alice"))
+def test_secrets_of_invitations_are_kept_by_nobody(common, homes):
+    invitation = read_invitation(invite(common, "alice"))
     homes("alice").run("login", token=invitation.text())
-    kept = [path for path in head.directory.rglob("*") if path.is_file()]
+    kept = [path for path in common.directory.rglob("*") if path.is_file()]
     assert not [path for path in kept if invitation.secret.encode() in path.read_bytes()]
 
 
