@@ -22,7 +22,15 @@ from rankd.store.record.node import (
     strays,
     take_down,
 )
-from rankd.store.record.node_action import NodeWish, act, drain_undrained, drain_unfit, undrained
+from rankd.store.record.node_action import (
+    NodeWish,
+    act,
+    drain_undrained,
+    drain_unfit,
+    judge_health,
+    to_judge,
+    undrained,
+)
 from rankd.wire.message import NodeRegistration
 
 WISH = NodeWish(nodes=["n1", "n9"], actor="root", reason="a fan", at=NOW)
@@ -120,3 +128,20 @@ async def test_a_node_that_is_unfit_is_drained_with_its_reason_unless_an_adminis
         await store.write(drain_unfit, node, "epilog e ended with 1", NOW)
     reasons = {row["name"]: row["drain_reason"] for row in await store.rows("node")}
     assert reasons == {"n1": "a fan", "n2": "epilog e ended with 1"}
+
+
+async def test_a_health_check_drains_and_resumes_only_what_nobody_else_has_drained(store):
+    async def drains():
+        return {row["name"]: row["drain_reason"] for row in await store.rows("node")}
+
+    await store.add_nodes("n1", "n2", "n3")
+    names = ["n1", "n2", "n3"]
+    await store.write(act, WISH, drain)
+    assert await store.write(judge_health, names, "disk full", NOW) == ["n2", "n3"]
+    assert await store.write(judge_health, names, "disk fuller", NOW) == []
+    assert await drains() == {"n1": "a fan", "n2": "disk full", "n3": "disk full"}
+    await store.write(act, NodeWish(nodes=["n3"], actor="ann", reason="mine", at=NOW), drain)
+    assert await store.read(to_judge, names, "") == ["n2"]
+    assert await store.write(judge_health, names, "", NOW) == ["n2"]
+    assert await drains() == {"n1": "a fan", "n2": None, "n3": "mine"}
+    assert [row["state"] for row in await store.rows("node", name="n2")] == ["up"]

@@ -138,3 +138,14 @@ async def test_the_agent_runs_the_epilog_of_a_job_whose_keeper_is_killed(broker,
     assert "epilog" in cut.drain
     assert "was interrupted" in cut.drain
     assert site.told == ["epilog", "epilog"]
+
+
+async def test_a_health_check_tells_its_last_line_while_it_fails(broker, tmp_path):
+    site = Site(tmp_path)
+    check = site.program("check", f"[ -e {tmp_path}/well ] || {{ echo checking; echo no disk >&2; exit 2; }}")
+    hooks = {"health_check": check, "health_check_period_s": 0.01}
+    async with an_intake_with(broker, **hooks) as intake, an_agent(options_of(broker, tmp_path)):
+        await intake.until(lambda: intake.heartbeats and intake.heartbeats[-1].health == "no disk")
+        (tmp_path / "well").touch()
+        await intake.until(lambda: intake.heartbeats[-1].health == "")
+    assert set(site.told) == {"check"}

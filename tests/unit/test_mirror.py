@@ -138,6 +138,7 @@ WAITS = {
     "services/keeper/helper.py": "forks",
     "services/keeper/job_run.py": "a job's processes",
     "services/keeper/job_hooks.py": "a job's prolog and epilog (test_agent_hooks)",
+    "services/agent/health_check.py": "a program's runs (test_agent_hooks)",
     "services/agent/epilog.py": "epilogs of jobs whose keeper was killed (test_agent_hooks)",
     "services/keeper/link.py": "a process",
     "services/keeper/process.py": "a process",

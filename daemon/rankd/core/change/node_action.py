@@ -79,3 +79,16 @@ def resume(name: str, status: NodeStatus) -> NodeChange:
         raise Refused("not_draining", f"node '{name}' is not draining; it needs no resume", "node", status=409)
     state = NodeState.UP if status.state is NodeState.DRAINING else status.state
     return NodeChange(node=name, event=NodeEvent.RESUME, after=NodeStatus(state=state, is_drained=False))
+
+
+def wants_change(drained_by: str | None, failure: str) -> bool:
+    """Whether a health check changes the node: it fails (``failure``) or succeeds (empty).
+
+    A drain of an administrator stays. While the check fails, the first reason stays.
+
+    >>> wants_change(None, "disk full"), wants_change("ann", "disk full"), wants_change(HEALTH_CHECK, "disk full")
+    (True, False, False)
+    >>> wants_change(HEALTH_CHECK, ""), wants_change("ann", ""), wants_change(None, "")
+    (True, False, False)
+    """
+    return drained_by is None if failure else drained_by == HEALTH_CHECK

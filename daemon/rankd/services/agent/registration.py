@@ -37,7 +37,8 @@ class Registration:
 
     It registers again from time to time. ``instance`` is the id of the agent's state directory. ``on_registered`` gets
     each node's name and the allocations that it has to end; the agent then also compares its allocations with the
-    intake's. ``unable`` returns why the nodes can't run jobs, or None.
+    intake's. ``unable`` returns why the nodes can't run jobs, or None; ``health``, why their
+    health check fails.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class Registration:
         on_answer: Callable[[NodeRegistered], None],
         on_registered: Callable[[str, Sequence[int]], None],
         unable: Callable[[], str | None] = lambda: None,
+        health: Callable[[], str | None] = lambda: None,
     ) -> None:
         self.done = asyncio.Event()
         self.refusal: RankdError | None = None
@@ -60,6 +62,7 @@ class Registration:
         self._on_answer = on_answer
         self._on_registered = on_registered
         self._unable = unable
+        self._health = health
         self._registered_at = 0.0
         self._connection = -1
         self._complaint = ""
@@ -156,7 +159,8 @@ class Registration:
 
     async def _heartbeat(self) -> NodeRegistered:
         unable = self._unable()
-        beat = msgspec.structs.replace(self._all_nodes(), unable=unable[:LONGEST_UNABLE] if unable else None)
+        told = {"unable": unable[:LONGEST_UNABLE] if unable else None, "health": self._health()}
+        beat = msgspec.structs.replace(self._all_nodes(), **told)
         return await self._ask(node_subject(self._nodes[0], "heartbeat"), beat)
 
     def _all_nodes(self) -> Heartbeat:

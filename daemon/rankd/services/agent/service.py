@@ -33,6 +33,7 @@ from rankd.services.agent.allocation_request import AllocationRequests
 from rankd.services.agent.device_report import DeviceReporter
 from rankd.services.agent.device_watch import Machine
 from rankd.services.agent.given_device import GivenDevices
+from rankd.services.agent.health_check import HealthCheck
 from rankd.services.agent.identity import RunAs
 from rankd.services.agent.own_credentials import check_private, check_role
 from rankd.services.agent.plan import Planner
@@ -140,7 +141,7 @@ async def run(
         reporter.instance = runner.instance
         await stack.enter_async_context(vouching(options.login_socket, bus, options.name))
         async with asyncio.TaskGroup() as group:
-            agent = Agent(options, bus, runner, reporter, group)
+            agent = Agent(options, bus, runner, reporter, group, clock)
             agent.export(exported or Exported(AGENT))
             await agent.serve(stop, hurry or asyncio.Event(), clock)
 
@@ -179,13 +180,20 @@ class Agent:
     """The service's loops, with a runner."""
 
     def __init__(
-        self, options: AgentOptions, bus: Bus, runner: Runner, reporter: Reporter, group: asyncio.TaskGroup
+        self,
+        options: AgentOptions,
+        bus: Bus,
+        runner: Runner,
+        reporter: Reporter,
+        group: asyncio.TaskGroup,
+        clock: Clock = time.time,
     ) -> None:
         self._options = options
         self._bus = bus
         self._runner = runner
         self._reporter = reporter
         self._group = group
+        self._health = HealthCheck(options.name, lambda: runner.hooks, clock)
         self._registration = Registration(
             bus,
             options.nodes,
@@ -194,6 +202,7 @@ class Agent:
             self._on_answer,
             self._on_registered,
             lambda: runner.unable,
+            lambda: self._health.failure,
         )
         self._requests = AllocationRequests(bus, options.name, options.nodes, runner, self._registration.again)
 
@@ -271,11 +280,12 @@ class Agent:
             log.log(logging.WARNING if " NOT " in said else logging.INFO, "%s", said)
 
     def _monitoring(self) -> list[Coroutine[Any, Any, None]]:
-        """The loops that watch the cards, and report what they see."""
+        """The loops that watch the node and its cards, and report what they see."""
+        checking = [] if self._options.simulate else [self._health.run(self._bus.loops)]
         if self._runner.monitor is None:
-            return []
+            return checking
         reporter = DeviceReporter(self._bus, self._options.name, self._runner.instance, self._runner.monitor)
-        return [self._runner.monitor.run(self._bus.loops), reporter.run(self._registration.done)]
+        return [*checking, self._runner.monitor.run(self._bus.loops), reporter.run(self._registration.done)]
 
     async def _drain(self, patience_s: float, hurry: asyncio.Event) -> None:
         """Wait for the jobs, then end them. ``hurry`` ends the wait, and then also the grace time.

@@ -20,6 +20,7 @@ from rankd.core.model.node import Node, NodeState
 from rankd.core.model.node_holder import Agent, is_taken, refusal
 from rankd.core.model.report import Report
 from rankd.core.model.setting import NodeSettings, Settings
+from rankd.core.printable import printable
 from rankd.services.intake.owned_nodes import Complaints, OwnedNodes
 from rankd.services.runtime.clock import Clock
 from rankd.store.engine.connection import Connection
@@ -40,7 +41,7 @@ from rankd.store.record.node import (
     strays,
     take_down,
 )
-from rankd.store.record.node_action import drain_undrained, undrained
+from rankd.store.record.node_action import drain_undrained, judge_health, to_judge, undrained
 from rankd.store.record.report import take_reports
 from rankd.wire.codec import decode_of_node
 from rankd.wire.message import Heartbeat, NodeHooks, NodeRegistered, NodeRegistration
@@ -171,6 +172,8 @@ class NodeWatch:
         if beat.unable:
             gone = frozenset(not_known)  # also nodes that another instance of the agent represents
             await self._drain([name for name in own if name not in gone], beat.unable)
+        if beat.health is not None:
+            await self._judge([name for name in own if name not in not_known], beat.health)
         unknown = [*others, *not_known]
         if unknown:
             text = f"not registered: {', '.join(unknown[:10])}; register again"
@@ -184,6 +187,18 @@ class NodeWatch:
         reason = f"its agent can run no jobs: {unable}; fix that, then resume the node"
         if drained := await self._group.do(lambda c: drain_undrained(c, nodes, ACTOR, reason, self._clock())):
             log.error("drained %s: %s", ", ".join(drained[:10]), reason)
+
+    async def _judge(self, nodes: Sequence[str], failure: str) -> None:
+        """Drain nodes whose health check fails; resume those that only their health check has drained."""
+        if not await self._database.read(lambda connection: to_judge(connection, nodes, failure)):
+            return
+        if changed := await self._group.do(lambda c: judge_health(c, nodes, failure, self._clock())):
+            did = (
+                f"drains, since its health check fails: {failure}"
+                if failure
+                else "takes jobs again, says its health check"
+            )
+            log.warning("node %s %s", ", ".join(changed[:10]), printable(did))
 
     async def leave(self, node: str, payload: bytes) -> Reply:
         """Record that an agent stops: its nodes take no more jobs."""

@@ -78,7 +78,7 @@ class HookProgram:
 
         try:
             launch = await in_thread(self._launch)
-            process = await in_thread(lambda: self._fork(launch, means))
+            process = await _whole(in_thread(lambda: self._fork(launch, means)))
         except (OSError, ValueError) as error:
             reason = error.strerror or str(error) if isinstance(error, OSError) else str(error)
             return self._failure(f"can't be run: {reason}")
@@ -200,6 +200,16 @@ class HookProgram:
                 finally:
                     os.close(descriptor)
         return not found
+
+
+async def _whole(forking: asyncio.Future[Process]) -> Process:
+    """The process. If this is cancelled while it is made, it is ended, not lost."""
+    try:
+        return await asyncio.shield(forking)
+    except asyncio.CancelledError:
+        process = await forking
+        await asyncio.get_running_loop().run_in_executor(None, process.abandon)
+        raise
 
 
 def checked(program: str) -> str:

@@ -14,9 +14,13 @@ from rankd.core.change.node_action import (
     NodeStatus,
     check_node_exists,
     drain,
+    resume,
+    wants_change,
 )
+from rankd.core.change.report import LONGEST_DRAIN
 from rankd.core.errors import Refused
 from rankd.core.model.node import NodeState
+from rankd.core.printable import printable
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.listed import values_of
 from rankd.store.engine.word import TEXTS
@@ -71,6 +75,19 @@ def undrained(connection: Connection, names: Sequence[str]) -> list[str]:
     """Those of these nodes that have an agent and are not drained."""
     used = _OF_THESE.where(_OF.drained_by.is_(None), _OF.state.in_([NodeState.UP, NodeState.DRAINING]))
     return list(connection.execute(used.order_by(_OF.name), {"names": names}).scalars())
+
+
+def to_judge(connection: Connection, names: Sequence[str], failure: str) -> list[str]:
+    """Those of these nodes of which the result of their health check changes whether they are drained."""
+    rows = connection.execute(_OF_THESE.order_by(_OF.name), {"names": names})
+    return [row.name for row in rows if wants_change(row.drained_by, failure)]
+
+
+def judge_health(connection: Connection, names: Sequence[str], failure: str, now: float) -> list[str]:
+    """Drain nodes whose health check fails (``failure`` is not empty), or resume them; returns the changed ones."""
+    changing = to_judge(connection, names, failure)
+    wish = NodeWish(nodes=changing, actor=HEALTH_CHECK, reason=printable(failure)[:LONGEST_DRAIN] or None, at=now)
+    return act(connection, wish, drain if failure else resume).done
 
 
 def drain_unfit(connection: Connection, node: str, reason: str, now: float) -> None:
