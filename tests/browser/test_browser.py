@@ -39,8 +39,8 @@ def test_every_page_is_whole_and_usable(tab, request):
             tab.until_live()
         assert findings(page) == [], name
         assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), f"{name} is too wide"
-        if PICTURES and is_wide:
-            page.screenshot(path=f"{PICTURES}/{name}.png")
+        if PICTURES:
+            page.screenshot(path=f"{PICTURES}/{name}{'' if is_wide else '-phone'}.png")
 
 
 def test_the_link_signs_in_and_a_job_that_comes_over_nats_appears(browser, site):
