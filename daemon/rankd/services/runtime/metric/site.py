@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -31,14 +32,17 @@ log = logging.getLogger("rankd.metrics")
 
 AGE_S, RESTS = 5.0, 20.0
 """The records are read at most so often, and at most one twentieth of the time."""
-LONGEST_S = 20.0
+LONGEST_S = 60.0
+"""Then a query is ended. Counting a million pending jobs took 8 to 17 s on two busy cores."""
+WAIT_S = 2.0
+"""A scrape waits at most so long for a new reading. After it, it gets the last one."""
 SERVICES_AGE_S = 2.0
 
 
 class RecordFigures:
     """Figures of the records of one database."""
 
-    def __init__(self, database: Path | str, clock: Clock) -> None:
+    def __init__(self, database: Path | str, clock: Clock, wait_s: float = WAIT_S) -> None:
         text = str(database)
         self._place: Path | str = text if is_postgres(text) else Path(text)
         self._clock = clock
@@ -46,25 +50,39 @@ class RecordFigures:
         self._spell = Spell(log)
         self._configuration = -1
         self._most_users = 0
-        self._shared = Shared(self._made, AGE_S, RESTS)
+        self._wait_s = wait_s
+        self._until = float("-inf")
+        self._reading: asyncio.Future[list[Figure]] | None = None
+        self._last: list[Figure] = []
 
     async def read(self) -> list[Figure]:
-        """The figures, or that they can't be read."""
-        return await self._shared.get()
+        """The figures of the last reading, or that it failed; none while the first one takes long."""
+        reading = self._reading
+        if reading is None and time.monotonic() >= self._until:
+            reading = self._reading = asyncio.get_running_loop().run_in_executor(self._thread, self._made)
+        if reading is not None:
+            await asyncio.wait([reading], timeout=self._wait_s)
+            if reading.done() and self._reading is reading:
+                self._reading = None
+                self._last = reading.result()
+        return self._last
 
     def close(self) -> None:
         """Read nothing any more."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
-    async def _made(self) -> list[Figure]:
-        began = self._clock()
+    def _made(self) -> list[Figure]:
+        began, begun = self._clock(), time.monotonic()
         try:
-            found = await asyncio.get_running_loop().run_in_executor(self._thread, self._read)
+            found = self._read()
         except RankdError as error:
             self._spell.note(f"the records can't be read: {error.message}", "the records still can't be read")
             return [Figure("rankd_records_readable", 0)]
+        finally:
+            ended = time.monotonic()
+            self._until = ended + max(AGE_S, RESTS * (ended - begun))
         self._spell.over("the records can be read again")
-        took = Figure("rankd_records_read_seconds", max(self._clock() - began, 0.0))
+        took = Figure("rankd_records_read_seconds", ended - begun)
         return [*found, took, Figure("rankd_records_timestamp_seconds", began), Figure("rankd_records_readable", 1)]
 
     def _read(self) -> list[Figure]:
