@@ -3,11 +3,14 @@
 import pytest
 from builder import NOW
 from contract.arrays import submit_array
+from contract.store import ALICE
 from contract.world import BETWEEN, BLOCKED, FIRST, HELD, LATE, RUNNING, SECOND
 
 from rankd.core.admission.submitter import Submitter
+from rankd.core.change.job_action import cancel
 from rankd.core.errors import Refused
 from rankd.core.model.index_set import parse
+from rankd.core.model.wait_part import WaitCause
 from rankd.store.look.array_grid import array_grid
 from rankd.store.look.as_asker import check_sees, job_script_for, job_shown_to, why_for
 from rankd.store.look.job_window import in_states, unranked
@@ -17,7 +20,9 @@ from rankd.store.look.queue_first import first_of_queues
 from rankd.store.look.rank_window import RankFilter, first_places, window, with_details
 from rankd.store.look.reservation_list import reservations
 from rankd.store.look.service_past import adapter_readings, last_configurations, last_generations
+from rankd.store.look.waited import waited_of
 from rankd.store.record.array import split_these
+from rankd.store.record.job_action import act
 
 
 async def test_a_window_of_the_ranking_begins_behind_a_rank(world):
@@ -130,3 +135,12 @@ async def test_reservations_are_listed_with_their_jobs(world):
     [row] = await world.look(reservations)
     assert (row["id"], row["user"], row["expected_start_at"]) == (SECOND, "bob", NOW + 60)
     assert isinstance(row["reserved_nodes"], list)
+
+
+async def test_what_a_user_waited_for_has_all_causes(store):
+    await store.submit("alice")
+    assert await store.look(waited_of, "alice") == (0, dict.fromkeys(WaitCause, 0.0))
+    [job] = await store.submit("alice", at=NOW)
+    await store.write(act, [job], ALICE, NOW + 90, cancel)
+    number, seconds = await store.look(waited_of, "alice")
+    assert (number, sum(seconds.values())) == (1, 90.0)

@@ -10,6 +10,7 @@ from rankd.core.admission.submitter import Submitter
 from rankd.core.errors import Refused
 from rankd.core.model.array import parse_name
 from rankd.core.model.job import State
+from rankd.core.model.wait_word import WAITED
 from rankd.core.words import DECISIONS, OVERRIDES
 from rankd.services.web.bar import extent
 from rankd.services.web.page import Page
@@ -85,6 +86,7 @@ def _read(reader: Reader, name: JobName, asker: Submitter) -> dict[str, Any]:
         "why": why_for(reader, name, asker) if is_waiting else None,
         "start": start_range(reader, name) if is_waiting else None,
         "events": events,
+        "waited": [(words, record[name]) for name, words in WAITED.items() if record.get(name) is not None],
         "grid": array_grid(reader, record["id"]) if record.get("array_task") is None else None,
     }
 

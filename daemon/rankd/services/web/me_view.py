@@ -7,11 +7,14 @@ from typing import Any
 
 from rankd.core.admission.submitter import Submitter
 from rankd.core.model.job import FINAL_STATES
+from rankd.core.model.wait_part import COLUMNS
+from rankd.core.model.wait_word import WAITED
 from rankd.services.web.page import Page
 from rankd.services.web.view import Given
 from rankd.store.engine.reading import Reader
 from rankd.store.look.job_list import jobs
 from rankd.store.look.share_list import shares
+from rankd.store.look.waited import waited_of
 from rankd.wire.job_selection import JobFilter
 
 ROWS = 200
@@ -36,7 +39,10 @@ async def me(page: Page, asker: Submitter, _given: Given) -> str:
 def _read(reader: Reader, user: str) -> dict[str, Any]:
     mine = jobs(reader, JobFilter(users=[user], states=OPEN, limit=ROWS))
     ended = jobs(reader, JobFilter(users=[user], states=ENDED, limit=20))
+    n_jobs, seconds = waited_of(reader, user)
     return {
+        "n_past": n_jobs,
+        "past": [(WAITED[COLUMNS[cause]], amount) for cause, amount in seconds.items() if amount >= 1],
         "open": sorted(mine, key=lambda row: (row["state"] == "pending", row["rank"] or 0, row["id"])),
         "ended": ended[::-1],
         "shares": [row for row in shares(reader) if row["user"] == user],
