@@ -221,6 +221,8 @@ def _range(annotation: Any) -> str:
 
 
 def _limits(limits: msgspec.Meta) -> str:
+    if limits.pattern == "^/":
+        return ", an absolute path"
     if limits.pattern:
         return " of `A-Z a-z 0-9 _ . -`, at most 63"
     if limits.gt is not None:

@@ -163,7 +163,7 @@ def test_config_check_prints_everything_that_is_wrong_and_where(tmp_path):
     done = rankd("config", "check", tmp_path)
     assert done.returncode == 2
     places = [line.split(": ")[0] for line in done.stdout.splitlines()]
-    assert places == ["rankd.toml", "queues.yaml:5", "accounts.yaml", str(tmp_path)]
+    assert places == ["rankd.toml:2", "queues.yaml:5", "accounts.yaml", str(tmp_path)]
 
 
 def test_a_good_configuration_is_said_to_be_good(tmp_path):

@@ -31,6 +31,7 @@ LOOKING = {
     "whatif": [["--weights", "age=77"], ["--weights", "age=77", "--json"], ["--submit", "job.json"],
                ["--config", "config", "--admin"]],
     "config": [["history", "--admin"], ["history", "--admin", "--json"], ["history", "--admin", "--diff", "2"]],
+    "replay": [["--at", "2", "--admin"], ["--at", "2", "--admin", "--json"]],
     "reload": [["--dry-run", "--admin"], ["--dry-run", "--admin", "--json"]],
 }  # fmt: skip
 ONLY_OVER_THE_BUS = {"deadletter", "diag", "health", "logs", "streams", "watch", "when"}

@@ -94,7 +94,7 @@ def _dry_run(arguments: argparse.Namespace) -> int:
         print("a reload would change:" if lines else "a reload would change nothing")
         _print_changes(lines, len(lines))
     arguments.config, arguments.live_config = directory, None
-    arguments.weights, arguments.submit = [], None
+    arguments.weights, arguments.qos, arguments.offset, arguments.submit = [], [], [], None
     return whatif.report(arguments, checked)
 
 

@@ -230,8 +230,9 @@ class NodeSettings(_Setting, frozen=True, kw_only=True):
     prolog: HookPath | None = None
     """The path of a program that each agent runs on its node before a job's first process there, with the agent's
     rights (root, where the agent is root). It and the directories above it must belong to root or the agent's user,
-    and others must not be able to write to them. If it fails, the node is drained and the job is queued again. Agents
-    receive a change of this and the next four settings with their next heartbeat."""
+    and others must not be able to write to them (a sticky directory such as `/tmp` is allowed). If it fails, the node
+    is drained and the job is queued again. Agents receive a change of this and the next four settings with their next
+    heartbeat."""
     epilog: HookPath | None = None
     """The same for a program that runs after a job's last process on the node, however the job ended. If it fails, the
     node is drained."""
