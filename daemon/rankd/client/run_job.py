@@ -116,7 +116,7 @@ class RunningJob:
             await self._interaction.run(wish)
         except Refused as error:
             record = await self._until_ended()
-            if record["cause"] is None and error.code != "session_gone":
+            if error.code != "session_gone" and not _message_of(record):
                 raise
             return self._status_of(record)
         if self._interaction.is_broken:
@@ -188,9 +188,9 @@ class RunningJob:
     def _status_of(self, record: dict[str, Any]) -> int:
         if self._status is not None:
             return self._status
-        if record["state"] != "completed" and record.get("message"):
+        if message := _message_of(record):
             self._manner.say("")
-            self._manner.tell(f"job {record['id']}: {record['message']}")
+            self._manner.tell(f"job {record['id']}: {message}")
         return exit_status_of(record["state"], record.get("cause"), record["exit_status"], record["signal"])
 
     def cancel(self, status: int = NOT_THE_COMMANDS) -> None:
@@ -226,3 +226,8 @@ class RunningJob:
     async def on_resize(self, rows: int, columns: int) -> None:
         """The terminal has another size."""
         await self._interaction.resize(rows, columns)
+
+
+def _message_of(record: dict[str, Any]) -> str | None:
+    """The message about a job that rankd could not start, or ended. None for other jobs."""
+    return None if record["state"] == "completed" else record.get("message") or None

@@ -76,6 +76,15 @@ def formatted(spec: str, fields: Mapping[str, Field], rows: Sequence[Row], *, he
     return lines
 
 
+def letters_of(spec: str) -> set[str]:
+    """The letters of the fields that a ``-o`` format names.
+
+    >>> sorted(letters_of("%10N %% %.5G"))
+    ['G', 'N']
+    """
+    return {match["letter"] for match in _FIELD.finditer(spec) if match["letter"]}
+
+
 def _check_percents(spec: str, fields: Mapping[str, Field]) -> None:
     """Check that each percent sign begins a field.
 

@@ -291,8 +291,11 @@ def run(arguments: argparse.Namespace) -> int:
         print(" ".join(field.header for field in known.values()))
         return 0
     source = open_source(arguments)
-    chosen = _chosen(arguments.format or USUAL, fields(source.known))
-    columns = _columns(arguments.format or USUAL, chosen)
+    use = fields(source.known)
+    shown = {field.header.lower(): field for field in of_summary(arguments.summary)} if arguments.summary else use
+    spec = arguments.format or (ALL if arguments.summary else USUAL)
+    chosen = _chosen(spec, shown)
+    columns = _columns(spec, chosen)
     wanted = _wanted(arguments, now)
     rows = source.accounting(wanted)
     if has_nothing(source, wanted, rows):
@@ -301,11 +304,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.summary or not arguments.json:
         rows = accounted_once(rows, wanted.ids or ())
     if arguments.summary:
-        use = fields(source.known)
         uses = {name: use[field].value for name, field in _SUMMED.items()}
         rows = summed(rows, arguments.summary, uses, wanted.since, wanted.until)
-        chosen = of_summary(arguments.summary)
-        columns = [field.column() for field in chosen]
     if arguments.json:
         print_json(rows)
     else:

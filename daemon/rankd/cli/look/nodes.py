@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rankd.cli.common.amount import shown_gres
 from rankd.cli.common.duration import shown_time
 from rankd.cli.common.freshness import say
-from rankd.cli.common.layout import Field, column_of, formatted, table_rows
+from rankd.cli.common.layout import Field, column_of, formatted, letters_of, table_rows
 from rankd.cli.common.option import add_asker, add_command, add_output, add_place, names
 from rankd.cli.common.record_source import open_source
 from rankd.cli.common.table import print_json, print_table
@@ -19,10 +19,13 @@ from rankd.core.near_name import cut, near_name
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from rankd.cli.common.option import Subparsers
     from rankd.store.engine.reading import Row
+
+_APART = frozenset("GfEuk")
+"""Fields that are texts. If a format names one, nodes with different texts have rows of their own, as in sinfo."""
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -76,8 +79,9 @@ def run(arguments: argparse.Namespace) -> int:
         print_json(rows)
         return 0
     one_each = arguments.node or arguments.list_reasons
-    lines = _per_node(rows) if one_each else _grouped(rows, by_state=not arguments.summarize)
     known = fields()
+    apart = [known[letter] for letter in sorted(letters_of(arguments.format or "") & _APART)]
+    lines = _per_node(rows) if one_each else _grouped(rows, apart, by_state=not arguments.summarize)
     if arguments.format:
         print("\n".join(formatted(arguments.format, known, lines, header=not arguments.noheader)))
         return 0
@@ -143,14 +147,13 @@ def _per_node(nodes: list[Row]) -> list[Row]:
     return [{"partition": node["partition"], "state": node["shown_state"], "nodes": [node]} for node in nodes]
 
 
-def _grouped(nodes: list[Row], *, by_state: bool) -> list[Row]:
-    """A line per partition, or per partition and state."""
-    groups: dict[tuple[str, str], list[Row]] = {}
+def _grouped(nodes: list[Row], apart: Sequence[Field], *, by_state: bool) -> list[Row]:
+    """A line per partition, or per partition and state, and per different texts of the fields ``apart``."""
+    groups: dict[tuple[str, ...], list[Row]] = {}
     for node in nodes:
-        groups.setdefault((node["partition"], node["shown_state"] if by_state else ""), []).append(node)
-    return [
-        {"partition": partition, "state": state, "nodes": group} for (partition, state), group in sorted(groups.items())
-    ]
+        texts = [field.shown({"nodes": [node]}) for field in apart]
+        groups.setdefault((node["partition"], node["shown_state"] if by_state else "", *texts), []).append(node)
+    return [{"partition": key[0], "state": key[1], "nodes": group} for key, group in sorted(groups.items())]
 
 
 def fields() -> dict[str, Field]:

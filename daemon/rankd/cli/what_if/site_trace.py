@@ -16,7 +16,7 @@ MILLICORES = 1000
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from rankd.core.model.node import Node
     from rankd.store.engine.reading import Row
@@ -50,8 +50,21 @@ def site_records(arguments: argparse.Namespace) -> tuple[list[TraceJob], list[No
     since = time.time() - period_s(arguments.last)
     source = open_source(arguments)
     rows = source.accounting(AccountingFilter(since=since))
-    jobs = [record(row) for row in rows if row["ended_at"] is not None and row["submitted_at"] >= since]
-    return sorted(jobs, key=lambda job: job.submit_s), _nodes(source.nodes())
+    return ended_since(rows, since), _nodes(source.nodes())
+
+
+def ended_since(rows: Iterable[Row], since: float) -> list[TraceJob]:
+    """The ended jobs that were submitted since then, in UTC seconds, by submission.
+
+    An array counts by its tasks: the array's own record is left out if its tasks have records.
+    """
+    jobs = [record(row) for row in rows if row["ended_at"] is not None and row["submitted_at"] >= since and _works(row)]
+    return sorted(jobs, key=lambda job: job.submit_s)
+
+
+def _works(row: Row) -> bool:
+    """Whether a record stands for work of its own: it is not the one of an array whose tasks have records."""
+    return row.get("array_job") is not None or not row.get("has_tasks")
 
 
 def record(row: Row) -> TraceJob:

@@ -28,7 +28,7 @@ def read_trace(path: str) -> Iterator[TraceJob]:
     """The jobs of a trace in either format, which its first line tells.
 
     Raises:
-        Refused: see :func:`trace_lines`, :func:`.read_swf` and :func:`.read_sacct`.
+        Refused: ``bad_trace``: it has no jobs; see also :func:`trace_lines`, :func:`.read_swf` and :func:`.read_sacct`.
     """
     from itertools import chain
 
@@ -37,7 +37,12 @@ def read_trace(path: str) -> Iterator[TraceJob]:
 
     with trace_lines(path) as lines:
         first = next(lines, b"")
-        yield from (read_sacct if is_sacct(first) else read_swf)(chain((first,), lines))
+        has_jobs = False
+        for job in (read_sacct if is_sacct(first) else read_swf)(chain((first,), lines)):
+            has_jobs = True
+            yield job
+    if not has_jobs:
+        raise Refused("bad_trace", f"no jobs in {path}", "trace")
 
 
 @contextmanager

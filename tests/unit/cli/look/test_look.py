@@ -3,19 +3,23 @@
 import json
 import time
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 from unit.store.sample_database import NOW, WEIGHTS, make_database
 
 from rankd.cli.common.freshness import Known
 from rankd.cli.look import acct
-from rankd.cli.look.nodes import fields, shown_state
+from rankd.cli.look.nodes import _grouped, fields, shown_state
 from rankd.cli.look.prio import decimals
 from rankd.cli.look.queue import fields as queue_fields
 from rankd.cli.look.show import _print_record
 from rankd.cli.main import main
+from rankd.core.simulate.sacct import read_sacct
 from rankd.store.engine.driver import sqlite3
 
+ROOT = Path(__file__).parents[4]
+TRACE_FIELDS = "JobID,Submit,ElapsedRaw,Timelimit,ReqCPUS,AllocCPUS,User,Account,Queue"
 LIMITED = ["queue", "list", "acct", "prio", "whatif", "reload"]
 """Commands with ``--limit``; ``config history`` has it, too."""
 
@@ -349,6 +353,22 @@ def test_nodes_say_what_they_offer_besides_cores_and_memory(rankd):
     assert fields()["G"].shown(row) == "gpu:a100:2+"
 
 
+def test_nodes_with_different_gres_have_rows_of_their_own_where_the_format_names_it(rankd):
+    plain = rankd("nodes", "-h", "-o", "%N").splitlines()
+    assert len(rankd("nodes", "-h", "-o", "%N %G").splitlines()) >= len(plain)
+    nodes = [_node(name, **more) for name, more in (("n1", {"gpu": 2.0}), ("n2", {}), ("n3", {"gpu": 2.0}))]
+    rows = _grouped(nodes, [fields()["G"]], by_state=True)
+    assert [(fields()["N"].shown(row), fields()["G"].shown(row)) for row in rows] == [
+        ("n2", "(null)"),
+        ("n[1,3]", "gpu:2"),
+    ]
+    assert [fields()["G"].shown(row) for row in _grouped(nodes, [], by_state=True)] == ["gpu:2+"]
+
+
+def _node(name, **more):
+    return {"name": name, "partition": "default", "shown_state": "idle", "capacity": {"vcore": 4.0, **more}}
+
+
 def test_nodes_summary_counts_what_is_used(rankd):
     assert rankd("nodes", "-s", "-h").split() == ["default", "up", "infinite", "2/1/2/5", "n[01-04,11]"]
     (row,) = table(rankd("nodes", "-N", "-l", "-n", "n01"))[1]
@@ -399,6 +419,21 @@ def test_acct_has_every_field_and_widths_as_sacct(rankd, capsys):
     assert rankd(*named, "-P") == "JobName|User|State|JobID\none|alice|PENDING|1\n"
     assert main(["acct", "-o", "JobName%wide"]) == 2
     assert "'JobName%wide' has no valid width; write JobName%30" in capsys.readouterr().err
+
+
+def test_acct_writes_a_trace_for_simulate_with_the_fields_that_the_guide_names(rankd):
+    text = rankd("acct", "-P", "-S", "2000-01-01", "-o", TRACE_FIELDS)
+    job = next(job for job in read_sacct(text.encode().splitlines()) if job.number == "5")
+    assert (job.user, job.run_s > 0, job.requested > 0) == ("alice", True, True)
+    assert f"-o {TRACE_FIELDS} " in (ROOT / "docs/how-to/simulate.md").read_text()
+
+
+def test_a_summary_has_the_columns_that_are_named(rankd, capsys):
+    named = ["acct", "--summary", "user", "-S", "2000-01-01", "-P", "-o"]
+    assert {line.count("|") for line in rankd(*named, "GPUHours,User").splitlines()} == {1}
+    assert rankd(*named, "User,Jobs").splitlines()[0] == "User|Jobs"
+    assert main([*named, "User,GPUTime"]) == 2
+    assert "unknown field 'GPUTime'; known: User Jobs Completed CoreHours" in capsys.readouterr().err
 
 
 def test_acct_sums_up_what_users_and_accounts_used(rankd):

@@ -1,6 +1,6 @@
 import pytest
 
-from rankd.cli.what_if.site_trace import period_s, record
+from rankd.cli.what_if.site_trace import ended_since, period_s, record
 from rankd.core.errors import Refused
 from rankd.core.simulate.trace import Selection, select
 
@@ -34,6 +34,13 @@ def test_an_exclusive_job_has_the_cores_of_its_nodes_and_a_task_its_name():
     [work], _ = select([job], Selection(), 64)
     assert (work.processors, work.whole_nodes, work.cores) == (64, 2, 2)
     assert record(ROW).whole_nodes == 0
+
+
+def test_an_array_counts_by_its_tasks_and_only_what_has_ended():
+    tasks = [{**ROW, "id": 20 + n, "array_job": 17, "array_task": n, "submitted_at": 100.0 - n} for n in range(2)]
+    rows = [{**ROW, "has_tasks": True}, *tasks, {**ROW, "id": 30, "ended_at": None}, {**ROW, "id": 31}]
+    assert [job.number for job in ended_since(rows, 90.0)] == ["17_1", "17_0", "31"]
+    assert [job.number for job in ended_since(rows, 100.0)] == ["17_0", "31"]
 
 
 def test_what_never_started_and_what_has_no_limit_is_unknown():

@@ -2,7 +2,7 @@ import gzip
 
 import pytest
 
-from rankd.cli.what_if.trace_file import LONGEST_LINE, trace_lines
+from rankd.cli.what_if.trace_file import LONGEST_LINE, read_trace, trace_lines
 from rankd.core.errors import Refused
 
 
@@ -35,3 +35,10 @@ def test_a_hostile_file_is_refused(tmp_path, content, what):
 def test_a_file_that_is_not_there_is_named(tmp_path):
     with pytest.raises(Refused, match=r"no\.swf can't be read: No such file"):
         lines(tmp_path / "no.swf")
+
+
+@pytest.mark.parametrize("content", [b"", b"; only a comment\n", b"JobID|Submit|Elapsed|Timelimit|ReqCPUS\n"])
+def test_a_file_without_jobs_is_refused(tmp_path, content):
+    (tmp_path / "trace").write_bytes(content)
+    with pytest.raises(Refused, match=r"no jobs in .*trace"):
+        list(read_trace(str(tmp_path / "trace")))
