@@ -117,6 +117,9 @@ def test_reports_over_the_bus_are_for_those_who_may_see_them(machine):
         assert "is for administrators only; 'alice' asked as an ordinary user" in machine.rankd_fails(*words, *place)
     assert "there is no job 99" in machine.rankd_fails("why", "99", "--gap", *place)
     assert "there is no factor 'agge'" in machine.rankd_fails("whatif", "--weights", "agge=1", *place, status=2)
+    told = machine.rankd_fails("run", *place, "-t", "90s", "--", "true", status=125)
+    assert "simulated nodes write none" in told.splitlines()[-1]
+    assert "Traceback" not in told
     dumped = machine.rankd("dump", "--admin", *place)
     assert '"user": "alice"' in dumped
     assert "xyzzy" not in dumped

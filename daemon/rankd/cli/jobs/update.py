@@ -83,6 +83,9 @@ def _add_size(parser: argparse.ArgumentParser) -> None:
     group.add_argument("-c", "--cores", metavar="N", help="cores per node; 500m is half a core")
     group.add_argument("--mem", metavar="SIZE", help="memory per node: 4G is 4 GiB, 500 is 500 MiB, 0 asks for none")
     group.add_argument(
+        "-G", "--gpus", metavar="N", help="GPUs of the whole job, in place of those until now: 2, or a100:2; needs -N"
+    )
+    group.add_argument(
         "--gpus-per-node", metavar="N", help="GPUs per node in place of those until now: 2, or a100:2; 0 asks for none"
     )
     group.add_argument(
@@ -195,7 +198,12 @@ def _size(arguments: argparse.Namespace) -> dict[str, Any]:
     from rankd.client.batch.generic_resource import changed_amounts
     from rankd.client.batch.request import parse_cores, parse_memory, parse_nodes
 
-    amounts: dict[str, Any] = dict(changed_amounts(arguments.gres, arguments.gpus_per_node))
+    nodes = None if arguments.nodes is None else parse_nodes(arguments.nodes)
+    if arguments.gpus is not None and nodes is None:
+        message = "--gpus counts the GPUs of all nodes; also name the number of nodes, such as -N 1, or --gpus-per-node"
+        raise Refused("usage", message, "gpus")
+    gpus = (arguments.gpus, nodes[1]) if nodes else None
+    amounts: dict[str, Any] = dict(changed_amounts(arguments.gres, arguments.gpus_per_node, gpus))
     if arguments.cores is not None:
         amounts["vcore"] = parse_cores(arguments.cores)
     if arguments.mem is not None:
@@ -203,8 +211,8 @@ def _size(arguments: argparse.Namespace) -> dict[str, Any]:
     size: dict[str, Any] = {}
     if amounts:
         size["resources"] = {kind: amount or None for kind, amount in amounts.items()}
-    if arguments.nodes is not None:
-        least, most = parse_nodes(arguments.nodes)
+    if nodes is not None:
+        least, most = nodes
         size |= {"nodes": most, "min_nodes": None if least == most else least}
     return size
 

@@ -131,6 +131,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise Refused("usage", "--starts writes one simulation; give one --config", "starts")
     sites = [(directory, _site(directory, arguments, nodes)) for directory in directories]
     jobs, left_out = select(records, _selection(arguments), sites[0][1].processors)
+    _warn_of_gpus(jobs)
     done = [_simulate(directory, site, jobs, left_out, arguments.runtime) for directory, site in sites]
     if arguments.speed:
         _print_speed(sites[0][1], jobs)
@@ -143,6 +144,16 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json != "-":
         print_report(done)
     return 0
+
+
+def _warn_of_gpus(jobs: Sequence[WorkJob]) -> None:
+    """Say on standard error that GPUs are not simulated, if jobs asked for some."""
+    if n_jobs := sum(job.has_gpus for job in jobs):
+        print(
+            f"rankd: {n_jobs} {'job' if n_jobs == 1 else 'jobs'} asked for GPUs, which simulate does not count; their"
+            " waits can be too short",
+            file=sys.stderr,
+        )
 
 
 def _seed(seed: int) -> None:

@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from rankd.core.errors import Refused
+from rankd.core.model.device import is_device_kind
 from rankd.core.model.nodelist import unfold
 from rankd.core.model.quantity import VCORE
 from rankd.core.near_name import cut
@@ -84,6 +85,7 @@ def record(row: Row) -> TraceJob:
         queue=row["queue"] or "",
         partition=row["partition"] or "",
         whole_nodes=_whole_nodes(row),
+        has_gpus=any(amount and is_device_kind(kind) for kind, amount in (row.get("resources") or {}).items()),
     )
 
 

@@ -36,8 +36,12 @@ def generic_amounts(arguments: argparse.Namespace, nodes: int, tasks_on_node: in
     return {kind: number for amounts in asked.values() for kind, number in amounts.items()}
 
 
-def changed_amounts(gres: str | None, gpus_per_node: str | None) -> dict[str, int]:
+def changed_amounts(
+    gres: str | None, gpus_per_node: str | None, of_job: tuple[str | None, int] | None = None
+) -> dict[str, int]:
     """What an update asks for per node. GPUs are all that the job then asks for: ``gpu: 0`` removes those of before.
+
+    ``of_job``: the GPUs of the whole job, and the number of its nodes.
 
     >>> changed_amounts("gpu:a100:2,fpga:1", None), changed_amounts("gpu:a100:0", None), changed_amounts(None, "0")
     ({'gpu:a100': 2, 'fpga': 1}, {'gpu': 0}, {'gpu': 0})
@@ -45,6 +49,8 @@ def changed_amounts(gres: str | None, gpus_per_node: str | None) -> dict[str, in
     asked = {"gres": parse_all_gres(gres or "")}
     if gpus_per_node is not None:
         asked["gpus_per_node"] = parse_gpus(gpus_per_node, "gpus_per_node")
+    if of_job is not None and of_job[0] is not None:
+        asked["gpus"] = _shared(parse_gpus(of_job[0], "gpus"), of_job[1])
     _check_agree(asked)
     amounts = {kind: number for own in asked.values() for kind, number in own.items()}
     gpus = {kind: number for kind, number in amounts.items() if is_device_kind(kind)}

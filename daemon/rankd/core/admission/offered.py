@@ -38,14 +38,14 @@ MOST_NAMED = 3
 class Offer(NamedTuple):
     """What a node has offered: its amounts, and its labels.
 
-    ``usable``: without drained and failed devices; None if there are none. ``out``: these devices, in words.
+    ``usable``: without drained and failed devices; None if there are none. ``out``: these devices, in order.
     """
 
     partition: str
     capacity: Resources
     labels: Mapping[str, str]
     usable: Resources | None = None
-    out: str = ""
+    out: tuple[Device, ...] = ()
 
     @property
     def kind(self) -> Class:
@@ -63,13 +63,18 @@ class Offer(NamedTuple):
 
     def with_devices(self, devices: Sequence[Device]) -> Offer:
         """The same offer, with its devices in these states."""
-        out = [device for device in in_order(devices) if device.state in _OUT_OF_USE]
+        out = tuple(device for device in in_order(devices) if device.state in _OUT_OF_USE)
         if not out:
-            return self._replace(usable=None, out="")
+            return self._replace(usable=None, out=())
         left = [device.model for device in devices if device.state not in _OUT_OF_USE]
+        return self._replace(usable=with_models(self.capacity, left), out=out)
+
+    def described_out(self, wanted: Resources) -> str:
+        """The devices that are out of use, in words: only those of the models that are asked for, if any is named."""
+        models = {model for kind, amount in wanted.items() if amount and (model := model_of(kind)) is not None}
+        out = [device for device in self.out if device.model in models] or self.out
         named = ", ".join(f"{one.type} {one.index} {one.state}" for one in out[:MOST_NAMED])
-        more = f" and {len(out) - MOST_NAMED} more" if len(out) > MOST_NAMED else ""
-        return self._replace(usable=with_models(self.capacity, left), out=named + more)
+        return named + (f" and {len(out) - MOST_NAMED} more" if len(out) > MOST_NAMED else "")
 
 
 _NOWHERE = Offer("", {}, {})
@@ -223,7 +228,7 @@ class Offered:
             return None
         offers = [(name, self._offer_of[name]) for name in sorted(nodes)[:MOST_LOOKED_AT]]
         found = [
-            f"{cut(name)}: {one.out}"
+            f"{cut(name)}: {one.described_out(shape.resources)}"
             for name, one in offers
             if _could_run(one, shape, terms, name) and not one.now().holds(shape.resources)
         ]

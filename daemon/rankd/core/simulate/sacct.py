@@ -22,6 +22,7 @@ from rankd.core.slurm.duration import parse_duration
 ADVICE = "sacct -a -X -P -o JobID,Submit,ElapsedRaw,TimelimitRaw,ReqCPUS,AllocCPUS,User,Account,Partition"
 """A command that prints what is needed."""
 _INSTANT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(:[0-9]{2})?")
+_GPUS = re.compile(r"(^|,)gres/gpu(:[^=,]*)?=0*[1-9]")
 _ENDLESS = frozenset({"", "unlimited", "partition_limit", "invalid", "unknown", "none"})
 _NEEDED: Mapping[str, Sequence[str]] = {
     "the job": ("jobid", "jobidraw"),
@@ -90,6 +91,7 @@ class _Line:
             group=self.first("account"),
             queue=self.first("queue") or self.first("partition"),
             partition=self.first("partition"),
+            has_gpus=any(_GPUS.search(self.first(name)) for name in ("alloctres", "reqtres")),
         )
 
     def first(self, *names: str) -> str:

@@ -21,6 +21,7 @@ class TraceJob(NamedTuple):
     """A record. Times in seconds; -1 is an unknown number, "" an unknown name.
 
     ``whole_nodes``: how many nodes it had for itself alone; 0 if it shared them, or if the trace does not know that.
+    ``has_gpus``: whether it asked for GPUs, which a simulation does not count.
     """
 
     number: str
@@ -34,6 +35,7 @@ class TraceJob(NamedTuple):
     queue: str
     partition: str
     whole_nodes: int = 0
+    has_gpus: bool = False
 
 
 class Selection(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,6 +79,7 @@ class WorkJob(NamedTuple):
     partition: str
     whole_nodes: int = 0
     cores: int = 0
+    has_gpus: bool = False
 
 
 def select(records: Iterable[TraceJob], selection: Selection, processors: int) -> tuple[list[WorkJob], LeftOut]:
@@ -141,4 +144,5 @@ def _job(record: TraceJob, selection: Selection) -> WorkJob:
         partition=record.partition,
         whole_nodes=record.whole_nodes,
         cores=math.ceil(max(record.requested, 0.0) / record.whole_nodes) if record.whole_nodes else 0,
+        has_gpus=record.has_gpus,
     )

@@ -13,6 +13,7 @@ import msgspec
 
 from rankd.core.errors import Refused
 from rankd.core.model.job import State
+from rankd.core.model.queue_path import full_path
 from rankd.core.near_name import MOST_COMPARED, near_name
 from rankd.store.engine.reading import fetch
 from rankd.store.engine.word import TEXTS, listed
@@ -49,7 +50,9 @@ def check_filter(connection: Reader, wanted: JobFilter, me: str | None = None) -
     check_request(wanted)
     for field, what, query in _KNOWN:
         if given := getattr(wanted, field):
-            for name in _missing(connection, given, query):
+            written = {full_path(name): name for name in given} if field == "queues" else {}
+            for missing in _missing(connection, written or given, query):
+                name = written.get(missing, missing)
                 if field != "users" or (name != me and not _is_user(name)):
                     raise _unknown(what, name, (row["name"] for row in fetch(connection, query)))
     for state in wanted.states or ():

@@ -11,6 +11,7 @@ import msgspec
 
 from rankd.core.model.id_range import apart, bounds, written_range
 from rankd.core.model.quantity import LARGEST
+from rankd.core.model.queue_path import full_path
 from rankd.store.engine.reading import Reader, fetch
 from rankd.store.engine.word import IN_NUMBERS, IN_TEXTS, TEXTS, listed
 from rankd.store.look.job_name import IN_RANGES, records_of
@@ -72,7 +73,7 @@ def conditions(wanted: JobFilter) -> tuple[str, list[object]]:
         parameters += values
     if wanted.queues is not None:
         terms.append(f"lower(queue) IN (SELECT lower(value) FROM {listed(TEXTS)})")
-        parameters.append(as_json(wanted.queues))
+        parameters.append(as_json(map(full_path, wanted.queues)))
     if wanted.after is not None:
         terms.append("id > ?")
         parameters.append(wanted.after)

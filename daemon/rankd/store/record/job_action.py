@@ -20,6 +20,7 @@ from rankd.core.model.array import shown_list, shown_name
 from rankd.core.model.id_range import apart, bounds
 from rankd.core.model.index_set import count, read
 from rankd.core.model.job import Event, State
+from rankd.core.model.queue_path import full_path
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.listed import values_of
 from rankd.store.engine.word import NUMBERS, TEXTS
@@ -75,9 +76,10 @@ _TO_END = (
 
 
 def select_ids(connection: Connection, chosen: JobFilter) -> list[int]:
-    """Ids of jobs that have not ended and match the filter, ascending. Queue names ignore case.
+    """Ids of jobs that have not ended and match the filter, ascending.
 
-    The record of an array of which no task is pending is left out: its tasks have records of their own.
+    Queue names ignore case; ``root.`` may be left out. The record of an array of which no task is pending is left
+    out: its tasks have records of their own.
 
     The ids of the filter are records, and ranges.
     """
@@ -85,7 +87,7 @@ def select_ids(connection: Connection, chosen: JobFilter) -> list[int]:
     if chosen.id is not None:
         given["ids"] = [chosen.id]
     if chosen.queues is not None:
-        given["queues"] = [queue.lower() for queue in chosen.queues]
+        given["queues"] = [full_path(queue).lower() for queue in chosen.queues]
     wanted = {name: values for name, values in given.items() if values is not None}
     terms: dict[str, ColumnElement[bool]] = {
         name: _COLUMNS[name].in_(values_of(name, NUMBERS if name == "ids" else TEXTS)) for name in wanted

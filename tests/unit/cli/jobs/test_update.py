@@ -93,3 +93,15 @@ def test_a_choice_that_means_nothing_is_refused(words, said):
 def test_both_ways_with_a_fixed_priority_are_refused():
     with pytest.raises(Refused, match="not both"):
         changed("--unfix", "--fix-priority", "1")
+
+
+def test_gpus_of_the_whole_job_are_shared_by_its_nodes():
+    assert changed("-N", "2", "--gpus", "a100:4")["resources"] == {"gpu:a100": 2}
+    assert changed("-N", "1", "-G", "0")["resources"] == {"gpu": None}
+    for words, message in (
+        (["-G", "2"], "also name the number of nodes, such as -N 1"),
+        (["-G", "3", "-N", "2"], "3 GPUs can't be shared evenly by 2 nodes"),
+        (["-G", "2", "-N", "1", "--gpus-per-node", "1"], "ask for different GPUs per node"),
+    ):
+        with pytest.raises(Refused, match=message):
+            changed(*words)

@@ -81,6 +81,7 @@ def test_queue_long_has_words_and_limits(rankd):
         (["-t", "all"], ["4", "5", "2", "1", "3", "6"]),
         (["-j1,5"], ["5", "1"]),
         (["-q", "root.b"], ["2"]),
+        (["-q", "b"], ["2"]),
         (["-p", "default", "-n", "one,two"], ["2", "1"]),
         (["-w", "n[02-05]"], ["4"]),
         (["-S", "-i"], ["6", "4", "3", "2", "1"]),
@@ -98,6 +99,7 @@ def test_queue_filters_and_sorts(rankd, flags, expected):
     [
         (["-u", "bobb"], "there is no user 'bobb'; did you mean 'bob'?"),
         (["-u", "bob,stranger-0"], "there is no user 'stranger-0'"),
+        (["-q", "nowhere"], "there is no queue 'nowhere'"),
         (["-q", "root.bb"], "there is no queue 'root.bb'; did you mean 'root.B'?"),
         (["-A", "nobody"], "there is no account 'nobody'"),
         (["-p", "defualt"], "there is no partition 'defualt'; did you mean 'default'?"),

@@ -43,6 +43,12 @@ def test_an_array_counts_by_its_tasks_and_only_what_has_ended():
     assert [job.number for job in ended_since(rows, 100.0)] == ["17_0", "31"]
 
 
+def test_a_job_with_gpus_is_known_as_one():
+    jobs = [record({**ROW, "resources": own}) for own in ({"gpu:a100": 1.0, "gpu": 1.0}, {"vcore": 4.0}, {"gpu": 0.0})]
+    assert [job.has_gpus for job in jobs] == [True, False, False]
+    assert [job.has_gpus for job in select(jobs, Selection(), 64)[0]] == [True, False, False]
+
+
 def test_what_never_started_and_what_has_no_limit_is_unknown():
     job = record({**ROW, "started_at": None, "time_limit_s": None})
     assert (job.run_s, job.limit_s) == (-1.0, -1.0)

@@ -156,6 +156,15 @@ def test_devices_that_are_out_of_use_are_named_and_no_longer_counted(offered):
     offered.note("unknown", A100S)
 
 
+def test_only_devices_of_the_asked_model_are_named():
+    found = Offered()
+    states = [("a100", DeviceState.DRAINED), ("v100", DeviceState.FAILED), ("a100", DeviceState.OK)]
+    devices = [Device(model=one, id=str(n), index=n, state=state) for n, (one, state) in enumerate(states)]
+    found.learn("g1", "gpu", {"gpu": 3, "gpu:a100": 2, "gpu:v100": 1}, devices=devices)
+    assert "at present (g1: gpu 1 failed)" in found.doubt(shape("gpu", **{"gpu": 1, "gpu:v100": 1}))
+    assert "at present (g1: gpu 0 drained, gpu 1 failed)" in found.doubt(shape("gpu", gpu=2))
+
+
 def test_more_devices_than_a_node_has_may_be_asked_of_several(offered):
     assert "-N" not in offered.doubt(shape("gpu", gpu=6))  # the partition has one node
     for number in (2, 3, 4, 5, 6):

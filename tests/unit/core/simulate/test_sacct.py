@@ -27,6 +27,15 @@ def test_raw_fields_are_seconds_and_minutes():
     assert (job.requested, job.allocated, job.user) == (-1.0, 1.0, "")
 
 
+@pytest.mark.parametrize(
+    ("tres", "has_gpus"),
+    [(b"cpu=8,gres/gpu=4,node=2", True), (b"gres/gpu:a100=1", True), (b"cpu=1,gres/gpu=0", False), (b"", False)],
+)
+def test_jobs_with_gpus_are_known_by_their_tres(tres, has_gpus):
+    [job] = read_sacct([HEADER.replace(b"\n", b"|AllocTRES\n"), JOB.replace(b"\n", b"|" + tres + b"\n")])
+    assert job.has_gpus is has_gpus
+
+
 def test_what_has_no_limit_or_has_not_started_is_unknown():
     [job] = read_sacct([HEADER, b"4_[7-9]|2026-05-01T12:00:00|00:00:00|UNLIMITED|4|0|ada|physics|batch\n"])
     assert (job.run_s, job.limit_s, job.allocated) == (0.0, -1.0, 0.0)

@@ -32,6 +32,7 @@ def test_queues_are_compared_without_case():
     where, parameters = conditions(JobFilter(queues=["root.A"]))
     assert where == " WHERE lower(queue) IN (SELECT lower(value) FROM json_each(?)/*texts*/)"
     assert parameters == ['["root.A"]']
+    assert conditions(JobFilter(queues=["A", "b.c"]))[1] == ['["root.A","root.b.c"]']
 
 
 @pytest.mark.parametrize(
