@@ -11,6 +11,8 @@ from rankd.core.model.job import FINAL_STATES
 TIME_LIMIT, OUT_OF_MEMORY, NOT_THE_COMMANDS, INTERRUPTED = 124, 137, 125, 130
 SIGNALLED = 128
 _OF_COMMAND = frozenset({"completed", "failed"})
+_AWAITED = {"resources": "resources", "dependency": "other jobs", "begin time": "its begin time"}
+"""What a job waits for, by its reason; other reasons say it themselves."""
 
 
 def exit_status_of(state: str, cause: str | None, exit_status: int | None, signal: int | None) -> int:
@@ -37,7 +39,7 @@ def exit_status_of(state: str, cause: str | None, exit_status: int | None, signa
 def waiting_line(record: dict[str, Any], of: int | None, forecast: tuple[float, float, float] | None) -> str:
     """Why a job waits, in a line. ``forecast``: the estimated start, the earliest and the latest, in UTC seconds.
 
-    >>> record = {"id": 17, "rank": 3, "state": "pending", "reason": "waiting for resources"}
+    >>> record = {"id": 17, "rank": 3, "state": "pending", "reason": "resources"}
     >>> waiting_line(record, 40, None)
     'job 17: rank 3 of 40, waiting for resources'
     """
@@ -46,7 +48,7 @@ def waiting_line(record: dict[str, Any], of: int | None, forecast: tuple[float, 
     if record["state"] in ("allocated", "running"):
         parts = ["starting"]
     else:
-        parts.append(reason or "waiting")
+        parts.append(f"waiting for {_AWAITED[reason]}" if reason in _AWAITED else reason or "waiting")
     line = f"job {record['id']}: {', '.join(parts)}"
     if forecast is not None:
         start, earliest, latest = (time.strftime("%H:%M", time.localtime(at)) for at in forecast)

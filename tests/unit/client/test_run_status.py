@@ -31,6 +31,7 @@ def test_the_line_has_what_is_known():
     record = {"id": 17, "rank": None, "state": "pending", "reason": None}
     assert waiting_line(record, None, None) == "job 17: waiting"
     assert waiting_line(record | {"rank": 2, "reason": "held"}, None, None) == "job 17: rank 2, held"
+    assert waiting_line(record | {"reason": "resources"}, None, None) == "job 17: waiting for resources"
     assert waiting_line(record | {"state": "allocated", "rank": 1}, 9, None) == "job 17: starting"
     line = waiting_line(record, None, (1e9, 1e9 - 900, 1e9 + 900))
     assert line.startswith("job 17: waiting; estimated start ")

@@ -49,9 +49,18 @@ def _add_which(parser: argparse.ArgumentParser) -> None:
     group.add_argument("-u", "--user", type=names, metavar="USERS", help="pending jobs of these users")
     group.add_argument("--me", action="store_true", help="my own pending jobs")
     group.add_argument(
-        "-w", "--where", type=key_value, action="append", default=[], metavar="KEY=VALUES",
+        "-w", "--where", type=_key_values, action="append", default=[], metavar="KEY=VALUES",
         help=f"select jobs by {', '.join(_KEYS)}, such as queue=root.a,root.b; if there are several, all must match",
     )  # fmt: skip
+
+
+def _key_values(text: str) -> tuple[str, str]:
+    """``KEY=VALUES`` as a pair. A list of nodes is what Slurm's ``-w`` has."""
+    if "=" in text:
+        return key_value(text)
+    raise argparse.ArgumentTypeError(
+        f"'{text}' is not of the form KEY=VALUES; to change the nodes of a job, write -C 'rankd/node in (NODE,NODE)'"
+    )
 
 
 def _add_belonging(parser: argparse.ArgumentParser) -> None:

@@ -16,7 +16,7 @@ from rankd.cli.common.record_source import open_source
 from rankd.cli.common.table import Column, print_json, print_separated, print_table
 from rankd.cli.look.counted_row import accounted_once, is_rest
 from rankd.cli.look.efficiency import efficiency_fields
-from rankd.cli.look.missing_job import has_nothing
+from rankd.cli.look.missing_job import has_nothing, say_if_unnamed
 from rankd.cli.look.queue import add_filters, add_limit, job_filter, shown_nodes
 from rankd.cli.look.usage_summary import KEYS, summed
 from rankd.cli.look.usage_summary import columns as of_summary
@@ -298,6 +298,7 @@ def run(arguments: argparse.Namespace) -> int:
     columns = _columns(spec, chosen)
     wanted = _wanted(arguments, now)
     rows = source.accounting(wanted)
+    say_if_unnamed(wanted, rows)
     if has_nothing(source, wanted, rows):
         return 1
     rows.sort(key=_by_task)

@@ -11,6 +11,7 @@ from rankd.core.errors import Refused
 from rankd.core.model.array import JobName, parse_name
 from rankd.core.model.id_range import apart, written_range
 from rankd.core.model.index_set import contains
+from rankd.core.near_name import cut
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,6 +45,13 @@ def has_nothing(source: Source, wanted: JobFilter, rows: Sequence[Row]) -> bool:
     for ids in islice(empty, MOST_ASKED):
         print_line(f"rankd: there is no job in {written_range(ids)}", error=True)
     return not rows and bool(unknown or empty)
+
+
+def say_if_unnamed(wanted: JobFilter, rows: Sequence[Row]) -> None:
+    """Print what ``-n`` means in rankd, if no job has the names: sacct's ``-n`` leaves out the header."""
+    if wanted.names and not rows:
+        named = f"no job here has the name {', '.join(map(cut, wanted.names[:MOST_ASKED]))}"
+        print_line(f"rankd: {named}; -n is --name in rankd; -H leaves out the header", error=True)
 
 
 def _is_among(name: int | str, known: set[int], rows: Sequence[Row]) -> bool:

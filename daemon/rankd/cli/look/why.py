@@ -190,7 +190,8 @@ def _state(answer: dict[str, Any]) -> str:
     shown = STATES.get(answer["state"], f"is {answer['state']}")
     where = f" on {answer['nodelist']}" if answer["nodelist"] else ""
     status = f" with exit status {answer['exit_status']}" if answer.get("exit_status") else ""
-    message = f": {answer['message']}" if answer.get("message") else ""
+    told = (answer.get("message") or "").removeprefix(f"{shown.removeprefix('was ')}: ")
+    message = f": {told}" if told else ""
     return f"{shown}{where}{status}{message}{_by(answer)}"
 
 

@@ -168,9 +168,10 @@ def _qos(source: Source, _: str) -> Iterator[str]:
 
 
 def _states() -> Iterable[str]:
+    """In rankd's words, by Slurm's letters, and in its words."""
     from rankd.cli.look.queue import SHORT_STATES
 
-    return ["all", *SHORT_STATES]
+    return ["all", *SHORT_STATES, *SHORT_STATES.values(), *map(str.upper, SHORT_STATES)]
 
 
 def _node_states() -> Iterable[str]:

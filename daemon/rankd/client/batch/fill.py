@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from rankd.core.errors import Refused
+from rankd.core.near_name import cut
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from rankd.client.batch.layer import Say
     from rankd.client.batch.request import Job
     from rankd.client.batch.script import Script
 
 _OF_GPUS = frozenset({"gpus", "gpus_per_node", "gpus_per_task", "gres"})
+_PATHS = {"stdin": "--input", "stdout": "--output", "stderr": "--error", "chdir": "--chdir"}
 _PER_GPU = ("mem_per_gpu", "cpus_per_gpu")
 
 
@@ -55,9 +58,19 @@ def fill(arguments: argparse.Namespace, script: Script | None, environment: Mapp
     where = merged(arguments, [*found.layers, *layers])
     if is_explicit:  # what the command line asks for is not left out because of #SBATCH lines
         arguments.notify_if_allowed = False
+    for warning in unexpanded(arguments, where):
+        say(warning)
     if script is not None:
         use_scripts_defaults(arguments, is_slurms=found.is_slurms)
     return Filled(where, found.problems)
+
+
+def unexpanded(arguments: argparse.Namespace, where: Mapping[str, str]) -> Iterator[str]:
+    """Warnings about paths of lines and variables that only a shell would read as the user means them."""
+    for name, option in _PATHS.items():
+        path = getattr(arguments, name)
+        if name in where and path and re.match(r"~[\w.-]*(/|$)|.*\$[A-Za-z_{]", path):
+            yield f"{where[name]}: {option} {cut(path)}: ~ and $ are not expanded here; write the whole path"
 
 
 def job_or_errors(

@@ -167,7 +167,7 @@ class Offered:
         number = self._nodes[shape.partition]
         if not number:
             return None  # a site that begins: its nodes are about to come
-        why = self._about_names(shape) or self._about_amounts(shape)
+        why = self._about_names(shape) or self._about_excluded(shape) or self._about_amounts(shape)
         if why is None and number < shape.min_nodes:
             why = f"partition '{cut(shape.partition)}' has {counted_nodes(number)}, and the job needs {shape.min_nodes}"
         why = why or self._about_all(shape) or self._about_whole(shape, bounds) or self._about_devices(shape)
@@ -197,6 +197,17 @@ class Offered:
             if len(here) - len(small) < shape.min_nodes:
                 return self._too_small(min(small), shape.resources)
         return None
+
+    def _about_excluded(self, shape: Shape) -> str | None:
+        """Whether the nodes that the job does not want leave too few others."""
+        terms = [one for one in parse_constraints(shape.constraints) if one.key == NODE and one.operator == "notin"]
+        names = frozenset[str]().union(*(term.values for term in terms))
+        out = [name for name in names if self._offer_of.get(name, _NOWHERE).partition == shape.partition]
+        number = self._nodes[shape.partition]
+        if not out or number - len(out) >= shape.min_nodes:
+            return None
+        has = f"partition '{cut(shape.partition)}' has {counted_nodes(number)}"
+        return f"{has}, the job excludes {len(out)} of them and needs {shape.min_nodes}"
 
     def _too_small(self, node: str, wanted: Resources) -> str:
         capacity = self._offer_of[node].capacity

@@ -115,8 +115,8 @@ def _attempts(job: JobRuns) -> list[list[NodeRun]]:
 def _not_started(job: JobRuns) -> str:
     if job.state in FINAL_STATES:
         return f"job {job.name} ended as {job.state} without a start, so it wrote nothing; ask `rankd show {job.name}`"
-    why = f", waiting for {job.reason}" if job.reason else ""
-    return f"job {job.name} is {job.state}{why}, and has written nothing: it has not started"
+    why = f" ({job.reason})" if job.reason else ""
+    return f"job {job.name} is {job.state}{why} and has written nothing: it has not started"
 
 
 def _path(run: NodeRun, stream: str) -> str | None:

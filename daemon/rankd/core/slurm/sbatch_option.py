@@ -13,8 +13,6 @@ from rankd.core.near_name import cut
 from rankd.core.slurm import sbatch_value as value_of
 from rankd.core.slurm.sbatch_line import Spelling, Takes, read_options
 
-STEPS = "rankd has no job steps yet"
-
 
 class Translated(NamedTuple):
     """Words of ``rankd submit`` for one option, and what a user should know about it."""
@@ -199,7 +197,10 @@ _IGNORED: Mapping[str, Sequence[Spelling]] = {
         Spelling("quiet", "Q", Takes.NOTHING),
         Spelling("verbose", "v", Takes.NOTHING),
     ),
-    STEPS: (Spelling("stepmgr", "", Takes.NOTHING), Spelling("oom-kill-step", "", Takes.MAYBE)),
+    "each node's agent starts the steps of a job": (Spelling("stepmgr", "", Takes.NOTHING),),
+    "rankd does not choose whether a step or its whole job ends when memory runs out": (
+        Spelling("oom-kill-step", "", Takes.MAYBE),
+    ),
     "rankd has no workload keys; --comment keeps a text with the job": (Spelling("wckey"),),
     "rankd keeps no other text with a job than --comment": (Spelling("extra"),),
 }
@@ -232,6 +233,7 @@ _MISSING: Mapping[str, Sequence[Spelling]] = {
     _NO_BURST_BUFFER: (Spelling("bb"), Spelling("bbf")),
     _NO_CONTAINER: (Spelling("container"), Spelling("container-id")),
     "rankd has no deadlines; -t limits how long the job runs": (Spelling("deadline"),),
+    "rankd does not forward X11 windows": (Spelling("x11", "", Takes.MAYBE),),
     "rankd does not start nodes": (Spelling("delay-boot"), Spelling("reboot", "", Takes.NOTHING)),
     "rankd has no security labels": (Spelling("mcs-label"),),
     "rankd does not set up networks": (Spelling("network"), Spelling("resv-ports", "", Takes.MAYBE)),

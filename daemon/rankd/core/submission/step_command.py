@@ -68,7 +68,7 @@ def remark(call: Call) -> str:
     """What to tell the user about a call.
 
     >>> remark(Call("sattach", 3, 1))
-    'line 3 calls sattach, but rankd has no job steps yet; the output is in the file that `rankd show JOB` names'
+    'line 3 calls sattach, which rankd does not have; the output is in the file that `rankd show JOB` names'
     >>> remark(Call("sbatch", 3, 1))
     'line 3 calls sbatch, which belongs to Slurm; write `rankd submit SCRIPT`'
     """
@@ -78,5 +78,5 @@ def remark(call: Call) -> str:
         where = f"line {call.line} calls" if call.lines == 1 else f"line {call.line} and {call.lines - 1} more call"
     if call.command == STEP:
         return f"{where} srun, which is `rankd run` there; {_INSTEAD[STEP]}"
-    why = "but rankd has no job steps yet" if call.command in STEPS else "which belongs to Slurm"
+    why = "which rankd does not have" if call.command in STEPS else "which belongs to Slurm"
     return f"{where} {call.command}, {why}; {_INSTEAD[call.command]}"

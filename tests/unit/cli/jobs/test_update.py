@@ -16,6 +16,12 @@ def parsed(*words):
     return _parser("update").parse_args(["update", *words])
 
 
+def test_a_list_of_nodes_as_slurms_w_says_how_to_change_them(capsys):
+    with pytest.raises(SystemExit):
+        parsed("1", "-w", "n1")
+    assert "write -C 'rankd/node in (NODE,NODE)'" in capsys.readouterr().err
+
+
 def changed(*words):
     return fields(parsed("1", *words), NOW)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rankd.cli.look.missing_job import MOST_ASKED, has_nothing
+from rankd.cli.look.missing_job import MOST_ASKED, has_nothing, say_if_unnamed
 from rankd.core.errors import Refused
 from rankd.wire.message import JobFilter
 
@@ -57,3 +57,13 @@ def test_what_the_asker_may_not_see_is_refused_as_by_show():
 
 def test_a_list_without_names_is_never_missing_anything():
     assert not has_nothing(Records(), JobFilter(), [])
+
+
+def test_names_that_no_job_has_may_be_meant_as_sacct_s_n(capsys):
+    say_if_unnamed(JobFilter(names=["XP"]), [])
+    assert capsys.readouterr().err == (
+        "rankd: no job here has the name XP; -n is --name in rankd; -H leaves out the header\n"
+    )
+    say_if_unnamed(JobFilter(names=["XP"]), [ARRAY])
+    say_if_unnamed(JobFilter(), [])
+    assert capsys.readouterr().err == ""

@@ -5,6 +5,7 @@ import pytest
 from rankd.cli.common.duration import shown_time
 from rankd.cli.look.why import closing, explained
 from rankd.core.evaluate.gap import Gap, Way
+from rankd.core.model.outcome import memory_message
 
 ONLY_WAITING = "Only waiting jobs have a place in the queue."
 
@@ -36,6 +37,10 @@ def test_what_is_not_enough_says_how_far_or_why():
             "has failed on n1 with exit status 126: the working directory /x does not exist",
         ),
         ({"state": "cancelled", "nodelist": ""}, "was cancelled"),
+        (
+            {"state": "out_of_memory", "message": memory_message(2**30, None, None)},
+            "was killed for memory on n1: asked for 1 GiB; ask for more with --mem",
+        ),
     ],
 )
 def test_a_job_that_does_not_wait_says_how_it_ended(ended, said):

@@ -208,6 +208,16 @@ def test_what_has_no_equivalent_can_be_left_out(capsys):
     assert told[2].startswith("rankd: line 4: the line is left out: 'hetjob'")
 
 
+def test_paths_of_lines_that_a_shell_would_expand_are_warned_of(capsys):
+    text = "#!/bin/sh\n#SBATCH -o $HOME/x -e a/~b\n#SBATCH --input=~/in\n"
+    job = submitted("train.sh", text=text)
+    assert job["stdout"].endswith("$HOME/x")
+    assert capsys.readouterr().err.splitlines() == [
+        f"rankd: train.sh line {place}: ~ and $ are not expanded here; write the whole path"
+        for place in ("3: --input ~/in", "2: --output $HOME/x")
+    ]
+
+
 def test_all_wrong_lines_are_named_at_once():
     text = (
         "#!/bin/sh\n#SBATCH --tiem=5\n#RANKD --no-such\n#SBATCH --gres=gpu:x:\n#SBATCH --mem-per-gpu=1G\n"

@@ -41,6 +41,11 @@ def shape(partition="default", constraints=None, nodes=1, **resources):
         (shape(constraints="rankd/node in (nowhere)"), "there is no node 'nowhere' in partition 'default';"),
         (shape(constraints="a=b,rankd/node in (n1,g1)", nodes=2), "there is no node 'g1' in partition 'default';"),
         (shape(nodes=3), "partition 'default' has 2 nodes, and the job needs 3;"),
+        (
+            shape(constraints="rankd/node notin (n1,n2,m1)"),
+            "partition 'default' has 2 nodes, the job excludes 2 of them and needs 1; the job waits until",
+        ),
+        (shape(constraints="rankd/node notin (n1)", nodes=2), "has 2 nodes, the job excludes 1 of them and needs 2;"),
         (shape(constraints="rankd/node in (n1)", vcore=8000), "asks for vcore 8 on node 'n1', which offers 4;"),
         (shape(nodes=2, constraints="rankd/node in (n1,n2)", vcore=8000), "asks for vcore 8 on node 'n1', which"),
         (shape("mixed", vcore=8000, gpu=1), "1 node with gpu 1, vcore 8, and no nodes in partition 'mixed' have all"),
@@ -58,7 +63,7 @@ def test_a_job_that_no_node_could_run_is_doubted(offered, asked, said):
     "asked",
     [
         shape(vcore=8000, memory=2**30), shape(nodes=2), shape("gpu", gpu=2), shape(constraints="rankd/node in (n1)"),
-        shape(constraints="rankd/node in (n1,nowhere)"), shape(constraints="rankd/node notin (n1,n2)"),
+        shape(constraints="rankd/node in (n1,nowhere)"), shape(constraints="rankd/node notin (n1)"),
         shape("empty", vcore=9000), shape("mixed", vcore=1000, gpu=1, constraints="disk=ssd"),
         shape("mixed", constraints="disk!=ssd,rankd/node in (m1,m2)"), shape("mixed", constraints="rankd/node!=m1"),
     ],

@@ -54,8 +54,8 @@ def test_a_file_that_a_later_attempt_wrote_again_is_gone():
 
 
 def test_why_a_job_has_not_started_is_said():
-    with pytest.raises(RankdError, match="pending, waiting for resources"):
-        choose(job(state="pending", reason="resources"), Wanted("stdout"))
+    with pytest.raises(RankdError, match=r"job 7 is pending \(held\) and has written nothing"):
+        choose(job(state="pending", reason="held"), Wanted("stdout"))
     with pytest.raises(RankdError, match="job 7 ended as cancelled without a start, so it wrote nothing"):
         choose(job(state="cancelled"), Wanted("stdout"))
 

@@ -50,7 +50,7 @@ def test_what_is_harmless_has_no_effect_and_is_told(line):
     [("-F nodes.txt", "nodefile"), ("--signal=B:USR1@60", "signal"), ("--reservation=r", "reservation"),
      ("-L matlab:1", "licenses"), ("--exclusive=user", "exclusive"), ("--open-mode=anew", "open-mode"),
      ("-G a100:b:2", "gpus"), ("-G ²", "gpus"), ("--wrap=true", "wrap"), ("-t soon", "time"),
-     ("--mail-type=SOON", "mail-type")],
+     ("--mail-type=SOON", "mail-type"), ("--x11", "x11"), ("--x11=first", "x11")],
 )  # fmt: skip
 def test_what_has_no_equivalent_is_refused_by_its_name_and_the_rest_stays(line, option):
     words, _, [refused] = translate(["-J", "x", *line.split()])
