@@ -83,7 +83,7 @@ async def test_the_memory_that_a_job_asked_for_is_all_that_it_gets(machine):
     async with connected(machine.up["nats"], machine.services) as client:
         [job] = await client.submit("alice", {"command": eater, "resources": {"vcore": 1, "memory": "64Mi"}})
         ended = (await client.until_ended(1))[job]
-    assert ended == ("failed" if limited else "completed")
+    assert ended == ("out_of_memory" if limited else "completed")
     assert limited or "NOT limited" in log
     [row] = machine.rows("SELECT message FROM job")
     assert bool(row["message"]) is limited
