@@ -201,17 +201,25 @@ def test_a_shell_is_in_the_job_and_strangers_get_neither(site):
 
 
 def test_a_step_in_a_job_has_its_tasks_and_its_own_status(site):
-    step = f"{RANKD[0]} run --dir {site.directory} --label -n 2 -- sh -c 'echo $RANKD_JOB_ID $SLURM_PROCID; exit 3'"
-    done = ran(site, "run", "-J", "outer", "--", "sh", "-c", f"{step}; echo $?")
+    step = f"{RANKD[0]} run --dir {site.directory} --label -n 2"
+    step += " -- sh -c 'echo $RANKD_JOB_ID $SLURM_PROCID $SLURM_LOCALID; exit 3'"
+    done = ran(site, "run", "-J", "outer", "--slurm-env", "--", "sh", "-c", f"{step}; echo $?")
     job = number_of(site, "outer", "completed")
-    assert sorted(done.stdout.decode().splitlines()) == [f"0: {job} 0", f"1: {job} 1", "3"]
+    assert sorted(done.stdout.decode().splitlines()) == [f"0: {job} 0 0", f"1: {job} 1 1", "3"]
 
 
 def test_a_step_has_a_directory_of_its_own_and_refuses_what_it_cannot_do(site, tmp_path):
     steps = f"export RANKD_DIR={site.directory}; srun -D {tmp_path} --mem 1G pwd; srun -o file true; echo $?"
     steps += "; srun no-such-command; echo $?; srun /etc/passwd; echo $?"
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "program").write_text("#!/bin/sh\necho $THREADS\npwd\n")
+    (mine / "program").chmod(0o755)
+    steps += f"; export THREADS=3 PATH={mine}:$PATH; cd {tmp_path}; srun program; cd mine; srun ./program"
     done = ran(site, "run", "--slurm-env", "--", "sh", "-c", steps)
-    assert done.stdout.decode().splitlines() == [str(tmp_path), "2", "127", "126"], "as a shell"
+    said = done.stdout.decode().splitlines()
+    assert said[:4] == [str(tmp_path), "2", "127", "126"], "as a shell"
+    assert said[4:] == ["3", str(tmp_path), "3", str(mine)], "in the environment and the directory of the script"
     assert b"command 'no-such-command' not found" in done.stderr
     assert b"--mem has no effect inside a job" in done.stderr
     assert b"--output can't be given for a step inside a job" in done.stderr

@@ -92,7 +92,7 @@ class Interaction:
         first = self._attachment(wish, 0)
         opened = await _opened(first)
         nodes = [opened.node] if wish.node else nodes_of_tasks(opened.nodes[: parts.nodes], parts.tasks)
-        others = [self._attachment(_of_task(wish, node, rank), rank) for rank, node in enumerate(nodes) if rank]
+        others = [self._attachment(_of_task(wish, nodes, rank), rank) for rank in range(1, len(nodes))]
         for other in others:
             await _opened(other)
         tasks: list[asyncio.Task[None]] = []
@@ -163,12 +163,15 @@ def _first_of(errors: ExceptionGroup[Exception]) -> Exception:
     return _first_of(first) if isinstance(first, ExceptionGroup) else first
 
 
-def _of_task(wish: JobAttach, node: str, rank: int) -> JobAttach:
-    """The wish for a further task. It has no input, and knows its rank by Slurm's variable."""
+def _of_task(wish: JobAttach, nodes: Sequence[str], rank: int) -> JobAttach:
+    """The wish for a further task; ``nodes``: the node of each. It has no input, and knows its ranks by variables."""
     step = wish.step
     if step is not None:
-        step = msgspec.structs.replace(step, env=step.env | {"SLURM_PROCID": str(rank)})
-    return msgspec.structs.replace(wish, node=node, stdin=False, step=step)
+        local = rank - nodes.index(nodes[rank])
+        step = msgspec.structs.replace(
+            step, env=step.env | {"SLURM_PROCID": str(rank), "SLURM_LOCALID": str(local), "SLURM_GTIDS": str(rank)}
+        )
+    return msgspec.structs.replace(wish, node=nodes[rank], stdin=False, step=step)
 
 
 async def _opened(attachment: Attachment) -> SessionOpened:

@@ -52,7 +52,8 @@ def deliver(jobs: list[Job], arguments: argparse.Namespace) -> int:
         if arguments.forecast and outcome.ids:
             from rankd.cli.jobs.forecast import print_forecasts
 
-            print_forecasts(channel, list(outcome.ids.values()), as_json=arguments.json)
+            ids = list(outcome.ids.values())
+            print_forecasts(channel, ids, as_json=arguments.json, aside=arguments.parsable)
         status = 1 if outcome.rejected else 0
         if arguments.wait and outcome.ids:
             return max(status, wait(channel, list(outcome.ids.values()), arguments.retry_for))

@@ -39,8 +39,11 @@ def forecasts(channel: Channel, ids: Sequence[int], patience_s: float = PATIENCE
     return found
 
 
-def print_forecasts(channel: Channel, ids: Sequence[int], *, as_json: bool = False) -> None:
-    """Print them, as JSON one in each line. Without an answer, the jobs are submitted all the same."""
+def print_forecasts(channel: Channel, ids: Sequence[int], *, as_json: bool = False, aside: bool = False) -> None:
+    """Print them, as JSON one in each line. Without an answer, the jobs are submitted all the same.
+
+    ``aside``: on standard error, since a program reads the ids.
+    """
     from rankd.cli.look.when import told
 
     try:
@@ -51,6 +54,6 @@ def print_forecasts(channel: Channel, ids: Sequence[int], *, as_json: bool = Fal
                 print(msgspec.json.encode(answer).decode())
                 continue
             for line in told(answer):
-                print_line(line)
+                print_line(line, error=aside)
     except Unavailable as error:
         print_line(f"rankd: the jobs were submitted, but there is no forecast: {error.message}", error=True)

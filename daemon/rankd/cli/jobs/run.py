@@ -94,8 +94,11 @@ def run(arguments: argparse.Namespace) -> int:
 
         if warning := check_step(arguments):
             print_line(f"rankd: {warning}", error=True)
-        parts = _step_parts(arguments)
-        return _in_job(arguments, int(job), command, pty=arguments.pty, stdin=not arguments.no_stdin, parts=parts)
+        from rankd.client.batch.request import of_step
+
+        parts, stdin = _step_parts(arguments), not arguments.no_stdin
+        env = of_step(dict(os.environ))
+        return _in_job(arguments, int(job), command, pty=arguments.pty, stdin=stdin, parts=parts, env=env, cwd=".")
     for name in NOT_FOR_RUN:
         if getattr(arguments, name):
             option = f"--{name.replace('_', '-')}"
@@ -216,8 +219,10 @@ def _in_job(
     pty: bool,
     stdin: bool,
     parts: tuple[int | None, int | None],
+    env: dict[str, str] | None = None,
+    cwd: str | None = None,
 ) -> int:
-    """Run a command in a job."""
+    """Run a command in a job. ``env`` is added to the job's environment; ``cwd`` None: the job's directory."""
     import secrets
 
     from rankd.cli.jobs.terminal import size_of
@@ -225,11 +230,11 @@ def _in_job(
     from rankd.wire.session import JobAttach, Step
 
     rows, columns = size_of(OUTPUT)
-    env = {"RANKD_STEP_ID": secrets.token_hex(4)} | (_of_terminal() if pty else {})
+    env = (env or {}) | {"RANKD_STEP_ID": secrets.token_hex(4)} | (_of_terminal() if pty else {})
     if parts[1] is not None:
         env |= {"SLURM_NTASKS": str(parts[1]), "SLURM_PROCID": "0"}
-    chdir = getattr(arguments, "chdir", None)
-    cwd = None if chdir is None else os.path.abspath(chdir)  # noqa: PTH100 - pathlib costs 10 ms at start
+    cwd = getattr(arguments, "chdir", None) or cwd
+    cwd = None if cwd is None else os.path.abspath(cwd)  # noqa: PTH100 - pathlib costs 10 ms at start
     step = Step(command=command, pty=pty, env=env, cwd=cwd, begins=True)
     node = getattr(arguments, "node", None)
     wish = JobAttach(id=job, stdin=stdin, node=node, rows=rows, columns=columns, step=step)

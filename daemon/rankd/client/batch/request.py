@@ -25,6 +25,7 @@ Job = dict[str, Any]
 URGENCIES = {"hold": 0, "default": 16, "expedite": 31}
 OF_CREDENTIALS = frozenset(f"RANKD_{name}" for name in ("CREDS", "TOKEN", "NATS", "CA", "TLS_CERT", "TLS_KEY"))
 OF_ENCLOSING_JOB = ("SLURM_", "RANKD_ARRAY_")
+OF_DEVICES = frozenset({"CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"})
 EXPORTED_ALL = "ALL"
 EXPORTED_NONE = "NONE"
 
@@ -317,6 +318,20 @@ def _travels(name: str, value: str) -> bool:
         and not name.startswith(OF_ENCLOSING_JOB)
         and (value.isascii() or not any("\ud800" <= character <= "\udfff" for character in f"{name}{value}"))
     )
+
+
+def of_step(environment: dict[str, str]) -> dict[str, str]:
+    """What a step gets of the environment in which it is started: all but what differs between nodes and processes.
+
+    >>> of_step({"A": "1", "RANKD_DIR": "d", "RANKD_JOB_ID": "7", "SLURM_NODEID": "0", "CUDA_VISIBLE_DEVICES": "0"})
+    {'A': '1', 'RANKD_DIR': 'd'}
+    """
+    env = {name: value for name, value in environment.items() if _travels(name, value)}
+    return without_secrets({name: value for name, value in env.items() if not _is_of_node(name)})
+
+
+def _is_of_node(name: str) -> bool:
+    return name in OF_DEVICES or (name.startswith("RANKD_") and name != "RANKD_DIR")
 
 
 def exported(spec: str | None, pairs: list[tuple[str, str]], environment: dict[str, str]) -> dict[str, str]:
