@@ -102,7 +102,7 @@ def _split(parser: argparse.ArgumentParser) -> tuple[list[argparse.Action], list
     for group in parser._action_groups:
         title = next((title for title in SHARED if (group.title or "").startswith(title)), None)
         if title is None:
-            own += [one for one in group._group_actions if not isinstance(one, argparse._HelpAction)]
+            own += [one for one in group._group_actions if one.help != argparse.SUPPRESS and one.dest != "help"]
         else:
             shared.append(SHARED[title])
     return own, shared

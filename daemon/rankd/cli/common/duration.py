@@ -28,3 +28,16 @@ def shown_duration(seconds: float | None) -> str:
 def shown_time(at: float | None) -> str:
     """An instant in local time, to the second; ``N/A`` for None."""
     return "N/A" if at is None else time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(at))
+
+
+def in_local_time(text: str) -> str:
+    """A text in which rankd has written instants in UTC, with these in local time."""
+    import re
+    from datetime import datetime  # slow to import, rarely needed
+
+    found = re.split(r"\b([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z)", text)
+    try:
+        found[1::2] = [shown_time(datetime.fromisoformat(instant).timestamp()) for instant in found[1::2]]
+    except ValueError:  # what looks like an instant is none
+        return text
+    return "".join(found)

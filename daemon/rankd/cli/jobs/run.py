@@ -25,7 +25,8 @@ MOST_TASKS = 128
 """As many sessions as a user may have with a node."""
 FAILED = 125
 """The exit status of everything that is not the command's."""
-NOT_FOR_RUN = ("array", "file", "wrap", "enqueue", "test_only", "wait")
+NOT_FOR_RUN = ("array", "file", "wrap", "enqueue", "test_only", "wait", "parsable", "count")
+WITHOUT_EFFECT = ("json", "atomic", "ignore_unknown")
 INPUT, OUTPUT, ERRORS = 0, 1, 2
 SHELL = "exec ${SHELL:-/bin/sh}"
 TERMINAL_VARIABLES = ("TERM", "COLORTERM")
@@ -77,7 +78,7 @@ def _add_run(subparsers: Subparsers) -> None:
         action="store_true",
         help="let the job run on when this command's terminal or connection has gone (default: it is ended)",
     )
-    add_job_options(parser)
+    add_job_options(parser, hidden=(*NOT_FOR_RUN, *WITHOUT_EFFECT))
     add_place(parser, broker=True)
     add_asker(parser, "--user", "--as")
     parser.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="a command and its arguments")

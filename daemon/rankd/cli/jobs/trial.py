@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from rankd.cli.common.channel import opened_until
+from rankd.cli.common.duration import in_local_time
 from rankd.cli.common.screen import print_line
 from rankd.cli.jobs.delivery import REQUEST_TIMEOUT_S, encoded, report_refusals
 from rankd.client.channel import repeated
@@ -97,5 +98,5 @@ def lines_of(answer: Answer) -> list[str]:
     words.append(f"QoS {answer['qos']}")
     if answer.get("tasks") is not None:
         words.append(f"{answer['tasks']} tasks")
-    waits = [f"It would wait: {one['reason']} ({one['reason_fact']})" for one in answer.get("waits", ())]
+    waits = [f"It would wait: {one['reason']} ({in_local_time(one['reason_fact'])})" for one in answer.get("waits", ())]
     return [f"The job would be accepted: {', '.join(words)}", *waits]

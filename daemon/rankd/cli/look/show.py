@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from rankd.cli.common.duration import shown_duration, shown_time
+from rankd.cli.common.duration import in_local_time, shown_duration, shown_time
 from rankd.cli.common.freshness import say
 from rankd.cli.common.layout import Field, column_of, table_rows
 from rankd.cli.common.option import add_asker, add_command, add_output, add_place, job_name, job_names
@@ -149,7 +149,11 @@ def _command(words: list[str]) -> str:
     return shlex.join(words)
 
 
-_IN_WORDS: Mapping[str, Callable[[Any], str]] = {"command": _command, "resources": shown_all}
+_IN_WORDS: Mapping[str, Callable[[Any], str]] = {
+    "command": _command,
+    "resources": shown_all,
+    "reason_fact": in_local_time,
+}
 
 
 def _shown(name: str, value: Any) -> str:  # noqa: ANN401 - any JSON

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rankd.cli.common.duration import shown_duration, shown_time
+from rankd.cli.common.duration import in_local_time, shown_duration, shown_time
 from rankd.cli.common.option import add_asker, add_command, add_place, job_name
 from rankd.cli.common.record_source import open_source
 from rankd.cli.common.screen import print_line
@@ -165,7 +165,7 @@ def _reason(answer: dict[str, Any]) -> list[str]:
     """Why a waiting job does not run, what to do about that, and what is reserved for it."""
     reason, lines = answer["reason"], []
     if reason:
-        fact = f": {answer['reason_fact']}" if answer["reason_fact"] else ""
+        fact = f": {in_local_time(answer['reason_fact'])}" if answer["reason_fact"] else ""
         lines.append(f"It does not run because {REASONS.get(reason, reason)}{fact}.")
         lines += _advice(answer)
         lines += _lacking(answer.get("lacks") or [])

@@ -6,21 +6,28 @@ They may also be given by variables (``RANKD_SUBMIT_QOS``) and by ``#RANKD`` lin
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
 from rankd.client.pair import key_value
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 NOT_BELOW = ("file", "key", "wrap", "ignore_unknown")
 """Options that only a command line has: they say what is submitted."""
 
 
-def add_job_options(parser: argparse.ArgumentParser) -> None:
-    """Add all of them."""
+def add_job_options(parser: argparse.ArgumentParser, hidden: Collection[str] = ()) -> None:
+    """Add all of them. ``hidden``: those that the help leaves out, by their names in the namespace."""
     _add_belonging(parser)
     _add_size(parser)
     _add_conditions(parser)
     _add_running(parser)
     _add_notifications(parser)
     _add_submission(parser)
+    for action in parser._actions:  # noqa: SLF001 - argparse has no other list of its options
+        if action.dest in hidden:
+            action.help = argparse.SUPPRESS
 
 
 def yes_or_no(text: str) -> str:
