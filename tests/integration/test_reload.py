@@ -192,6 +192,10 @@ async def test_changed_weights_count_from_the_next_full_pass_on(broker, tmp_path
             (1, "started", []),
             (2, "reloaded", [{"file": "rankd.toml", "key": "priority.weights.qos", "old": "100", "new": "7000"}]),
         ]
+        nodes = "[nodes]\nknown = { n1 = { vcore = 8 } }\n[priority.fairshare]\nbilling = { vcore = 1.0, gpus = 2.0 }"
+        site.edit("rankd.toml", "qos = 7000", f"qos = 7000\n{nodes}")
+        [warning] = (await site.reload())["warnings"]
+        assert "no node has gpus, so its price has no effect" in warning
 
 
 async def test_shares_and_qos_count_at_once_for_those_who_submit_and_soon_for_those_who_wait(broker, tmp_path):

@@ -24,7 +24,7 @@ def unoffered_maxima(partitions: Iterable[Partition], nodes: Sequence[Node]) -> 
     if not known:
         return []
     places: dict[str, list[str]] = {}
-    for kind, place in _named(partitions):
+    for kind, place in named_types(partitions):
         if kind not in known:
             places.setdefault(kind, []).append(place)
     return [Problem(file=FILE, path=where[0], message=_message(kind, where, known)) for kind, where in places.items()]
@@ -42,7 +42,7 @@ def _message(kind: str, places: Sequence[str], known: Iterable[str]) -> str:
     return f"no node has {kind}, so this amount limits nothing{more}; {instead}, or remove it"
 
 
-def _named(partitions: Iterable[Partition]) -> Iterator[tuple[str, str]]:
+def named_types(partitions: Iterable[Partition]) -> Iterator[tuple[str, str]]:
     """Each type that a partition's queues and limits name, with its place."""
     for partition in partitions:
         yield from _of_limits(partition.limits, f"partition {partition.name}")

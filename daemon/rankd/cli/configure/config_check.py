@@ -16,15 +16,12 @@ from rankd.core.errors import ConfigurationError, Problem, RankdError, Refused
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Mapping, Sequence
 
     from rankd.cli.common.option import Subparsers
     from rankd.config.queues import QueuesChecked
     from rankd.core.model.node import Node
 
 KEY = "queues_yaml"
-MOST_PRICES = 10
-"""Kinds of nodes in a warning, the most expensive ones."""
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -78,24 +75,21 @@ def _check_text(line: bytes) -> QueuesChecked:
 
 
 def _check_directory(directory: Path) -> tuple[list[Problem], list[Problem], str]:
-    """Errors and warnings of the files, and what nodes cost. A plugin that can't be used is an error too."""
+    """Errors and warnings, and a line: what nodes cost, or what was not checked. A plugin may be an error, too."""
+    from rankd.config.about_nodes import about_nodes, costs_of, known_nodes, unchecked
     from rankd.config.checked import load_checked
     from rankd.config.configuration import group_lists
-    from rankd.config.contradicting_maximum import contradicting_maxima
     from rankd.config.named_group import missing_groups
     from rankd.config.other_writer import other_writers
-    from rankd.config.unoffered_maximum import unoffered_maxima
 
     try:
         configuration = load_checked(directory)
     except ConfigurationError as error:
         return error.problems, [], ""
-    nodes = _registered_nodes()
+    nodes = _registered_nodes() or known_nodes(configuration)
     missing = missing_groups(group_lists(configuration), configuration.group_names, _has_group)
-    of_prices, costs = _of_prices(nodes, configuration.settings.priority.fairshare.billing)
-    partitions = configuration.partitions
-    of_maxima = unoffered_maxima(partitions, nodes) + contradicting_maxima(partitions, nodes)
-    return [], [*configuration.warnings, *missing, *of_maxima, *of_prices, *other_writers(directory)], costs
+    warnings = [*configuration.warnings, *missing, *about_nodes(configuration, nodes), *other_writers(directory)]
+    return [], warnings, costs_of(configuration, nodes) or unchecked(configuration, nodes)
 
 
 def _located(directory: Path, problems: list[Problem]) -> list[Problem]:
@@ -110,37 +104,6 @@ def _located(directory: Path, problems: list[Problem]) -> list[Problem]:
     text = read_files(directory)[0].get(FILE, "")
     lines = dict(zip(own, with_lines(own, text), strict=True))
     return [lines.get(problem, problem) for problem in problems]
-
-
-def _of_prices(nodes: Sequence[Node], billing: Mapping[str, float]) -> tuple[list[Problem], str]:
-    """Warnings about what registered nodes offer and no price counts, and what whole nodes would cost.
-
-    The costs are a text of their own if some nodes have GPUs and no warning has them.
-    """
-    from rankd.core.fairshare.node_price import node_prices, unoffered, unpriced
-    from rankd.core.model.device import GPU
-
-    prices = ", ".join(f"{one.nodes} {one.price:g}" for one in node_prices(nodes, billing)[:MOST_PRICES])
-    warnings = [
-        Problem(
-            file="rankd.toml",
-            path="priority.fairshare.billing",
-            message=f"{kind} has no price, but {offering} {'offer' if '[' in offering or ',' in offering else 'offers'}"
-            f" it: jobs get it for nothing. A second of a whole node costs: {prices}",
-        )
-        for kind, offering in unpriced(nodes, billing).items()
-    ]
-    has_costs = bool(warnings)
-    warnings += [
-        Problem(
-            file="rankd.toml",
-            path="priority.fairshare.billing",
-            message=f"no node has {kind}, so its price has no effect; correct the name, or remove it",
-        )
-        for kind in unoffered(nodes, billing)
-    ]
-    has_gpus = any(node.capacity.get(GPU) for node in nodes)
-    return warnings, f"A second of a whole node costs: {prices}" if has_gpus and not has_costs else ""
 
 
 def _registered_nodes() -> list[Node]:

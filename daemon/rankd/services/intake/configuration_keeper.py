@@ -20,6 +20,7 @@ import msgspec
 
 from rankd.bus.endpoint import Reply, Verb
 from rankd.bus.liveness import IDLE_S, Loops
+from rankd.config.about_nodes import about_nodes, known_nodes
 from rankd.config.change import Change
 from rankd.config.checked import read_checked
 from rankd.config.configuration import Configuration, read_files
@@ -33,6 +34,7 @@ from rankd.services.runtime.service_configuration import last_recorded, parsed
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.database import Database
 from rankd.store.engine.group_commit import GroupCommit
+from rankd.store.record.all_nodes import all_nodes
 from rankd.store.record.catalog import Catalog, sync_catalog
 from rankd.store.record.configuration import Recorded, newest_recorded
 from rankd.store.record.new_configuration import record
@@ -225,7 +227,7 @@ class ConfigurationKeeper:
     async def _take(self, found: Found, actor: str) -> Reloaded:
         before = await self._database.read_in_thread(lambda c: newest_recorded(c.exec_driver_sql))
         new = await asyncio.to_thread(_compared, before, found, _Occasion(RELOADED, actor, self._clock()))
-        warnings = [str(problem) for problem in found.configuration.warnings[:MOST_LINES]]
+        warnings = await self._warnings(found.configuration)
         self._message = None
         if new is None and before is not None:
             log.info("a reload by %s: the files are the same as the configuration in force", actor)
@@ -239,6 +241,12 @@ class ConfigurationKeeper:
         return Reloaded(
             number=taken.number, is_new=True, n_changes=len(lines), changes=lines[:MOST_LINES], warnings=warnings
         )
+
+    async def _warnings(self, configuration: Configuration) -> list[str]:
+        """The warnings of the files, and those about the nodes that have registered."""
+        nodes = await self._database.read_in_thread(lambda c: all_nodes(c.connection))
+        of_nodes = await asyncio.to_thread(about_nodes, configuration, nodes or known_nodes(configuration))
+        return [str(problem) for problem in (*configuration.warnings, *of_nodes)][:MOST_LINES]
 
     def note(self, error: ConfigurationError) -> None:
         """Note that the files were refused."""

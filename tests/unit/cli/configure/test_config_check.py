@@ -1,15 +1,11 @@
-"""What ``rankd config check`` says about prices."""
+"""What `rankd config check` says where no site is found."""
 
-from rankd.cli.configure.config_check import _of_prices
-from rankd.core.model.node import Node
-
-NODES = [Node(name="n1", capacity={"vcore": 8000, "gpu": 2})]
+from rankd.cli.main import main
 
 
-def test_prices_of_whole_nodes_are_shown_beside_a_warning_that_does_not_have_them():
-    warnings, costs = _of_prices(NODES, {"vcore": 1.0, "gpu": 16.0, "gpus": 1.0})
-    assert ["no node has gpus" in warning.message for warning in warnings] == [True]
-    assert costs == "A second of a whole node costs: n1 40"
-    warnings, costs = _of_prices(NODES, {"vcore": 1.0})
-    assert ["n1 8" in warning.message for warning in warnings] == [True]
-    assert costs == ""
+def test_names_of_resources_that_can_not_be_checked_are_listed(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("RANKD_DIR", str(tmp_path / "none"))
+    monkeypatch.delenv("RANKD_DB", raising=False)
+    (tmp_path / "rankd.toml").write_text('[priority.fairshare]\nbilling = { vcore = 1.0, "gpu:a10" = 2.0 }\n')
+    assert main(["config", "check", str(tmp_path)]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].startswith("Not checked: whether nodes have gpu:a10. No nodes")
