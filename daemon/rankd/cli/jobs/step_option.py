@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
+from itertools import islice
+from typing import NoReturn
 
+from rankd.cli.common.option import add_asker, add_place
 from rankd.client.batch.option import add_job_options
 from rankd.core.errors import Refused
+from rankd.core.near_name import cut
+from rankd.core.submission.step_command import step_words
 
 HONOURED = frozenset({"nodes", "tasks", "chdir", "retry_for"})
 OF_THE_JOB = frozenset(
@@ -17,6 +22,8 @@ OF_THE_JOB = frozenset(
     }
 )
 """They have no effect: a step has all that its job has, and belongs to what its job belongs to."""
+MOST_LINES = 20
+"""Lines of a script whose options are read."""
 
 
 def check_step(arguments: argparse.Namespace) -> str | None:
@@ -45,3 +52,34 @@ def _given(arguments: argparse.Namespace) -> Iterator[tuple[str, str]]:
         if getattr(arguments, action.dest, action.default) != action.default:
             word = next((word for word in action.option_strings if word.startswith("--")), action.dest)
             yield action.dest, word
+
+
+class _Parser(argparse.ArgumentParser):
+    """The options of ``rankd run``, for lines that a shell has not expanded yet."""
+
+    def error(self, message: str) -> NoReturn:
+        raise ValueError(message)
+
+
+def script_warnings(script: str, tasks: int | None) -> Iterator[str]:
+    """What the lines of a script ask of ``srun`` that it refuses or does otherwise. ``tasks``: of the job."""
+    parser = _Parser(add_help=False, allow_abbrev=False)
+    add_job_options(parser)
+    for word in ("--pty", "--no-stdin", "--detach-ok"):
+        parser.add_argument(word, action="store_true")
+    parser.add_argument("-l", "--label", action="store_true")
+    add_place(parser, broker=True)
+    add_asker(parser, "--user", "--as")
+    parser.add_argument("command", nargs=argparse.REMAINDER)
+    for line, words in islice(step_words(script), MOST_LINES):
+        try:
+            given, unknown = parser.parse_known_args(words)
+        except (ValueError, Refused):
+            continue
+        bad = [option for name, option in _given(given) if name not in HONOURED | OF_THE_JOB]
+        bad += [cut(word.partition("=")[0]) for word in unknown if word.startswith("-")]
+        if bad:
+            yield f"line {line}: srun refuses {', '.join(bad)} inside a job, and ends with an error; leave it out"
+        is_known = given.command and not given.command[0].startswith("$")
+        if tasks is not None and tasks > 1 and given.tasks is None and is_known:
+            yield f"line {line}: srun without -n runs once on each node; write srun -n {tasks} for {tasks} tasks"

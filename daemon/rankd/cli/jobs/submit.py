@@ -151,10 +151,15 @@ def _fill(arguments: argparse.Namespace, script: Script | None, environment: dic
 
         if (missing := missing_interpreter(script.text)) is not None:
             _warn(missing)
-        from rankd.core.submission.step_command import remark, step_calls
+        from rankd.core.submission.step_command import STEP, remark, step_calls
 
         for call in step_calls(script.text):
             _warn(remark(call._replace(line=0) if script.is_wrapped else call))
+            if call.command == STEP:
+                from rankd.cli.jobs.step_option import script_warnings
+
+                for warning in script_warnings(script.text, arguments.tasks):
+                    _warn(warning.removeprefix("line 2: ") if script.is_wrapped else warning)
     arguments.count = 1 if arguments.count is None else arguments.count
     arguments.is_patient = arguments.retry_for is not None
     arguments.retry_for = RETRY_FOR_S if arguments.retry_for is None else arguments.retry_for

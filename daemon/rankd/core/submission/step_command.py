@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shlex
+from collections.abc import Iterator
 from typing import NamedTuple
 
 STEP = "srun"
@@ -48,6 +50,42 @@ def step_calls(script: str) -> list[Call]:
             for command in dict.fromkeys(match["command"] for match in re.finditer(_CALL, line[:LONGEST_LINE])):
                 lines.setdefault(command, []).append(number)
     return [Call(command, at[0], len(at)) for command, at in lines.items()]
+
+
+def step_words(script: str) -> Iterator[tuple[int, list[str]]]:
+    r"""The words behind each ``srun`` of a shell script, with the number of its line.
+
+    A call that can't be read is left out.
+
+    >>> list(step_words("#!/bin/sh\nsrun -n 2 \\\n  ./waves > out\n"))
+    [(2, ['-n', '2', './waves'])]
+    """
+    if not any(call.command == STEP for call in step_calls(script)):
+        return
+    lines = script.split("\n")
+    for place, line in enumerate(lines):
+        if STEP not in line or line.lstrip().startswith("#"):
+            continue
+        text, following = line[:LONGEST_LINE], place + 1
+        while text.endswith("\\") and following < len(lines) and len(text) < LONGEST_LINE:
+            text, following = f"{text[:-1]} {lines[following][:LONGEST_LINE]}", following + 1
+        for match in re.finditer(_CALL, text):
+            if match["command"] == STEP and (words := _words(text[match.end() :])):
+                yield place + 1, words
+
+
+def _words(text: str) -> list[str]:
+    """The words of a command up to its end or its first redirection; none if a quote stays open."""
+    reader = shlex.shlex(text, posix=True, punctuation_chars=";|&()<>")
+    reader.whitespace_split, words = True, list[str]()
+    try:
+        for word in reader:
+            if word[0] in ";|&()<>":
+                break
+            words.append(word)
+    except (ValueError, IndexError):
+        return []
+    return words
 
 
 _INSTEAD = {

@@ -3,7 +3,7 @@ import argparse
 import pytest
 
 from rankd.cli.jobs.run import NOT_FOR_RUN, run
-from rankd.cli.jobs.step_option import HONOURED, OF_THE_JOB, check_step
+from rankd.cli.jobs.step_option import HONOURED, OF_THE_JOB, check_step, script_warnings
 from rankd.cli.main import _parser
 from rankd.client.batch.option import add_job_options
 from rankd.core.errors import Refused
@@ -54,3 +54,22 @@ def test_options_that_are_not_for_run_are_refused_and_not_in_its_help(option, mo
     hidden = argparse.ArgumentParser()
     add_job_options(hidden, hidden=NOT_FOR_RUN)
     assert option.partition("=")[0] not in hidden.format_help()
+
+
+@pytest.mark.parametrize(
+    ("line", "tasks", "said"),
+    [
+        ("srun -o out --time=5 ./a -t", None, ["line 2: srun refuses --time, --output inside a job, and ends with"]),
+        ("srun --cpu-bind=cores ./a", None, ["line 2: srun refuses --cpu-bind inside a job"]),
+        ("srun -l --mem 1G -N 1 --dir=/d ./a -o x > y", None, []),
+        ("srun ./a && srun -n 4 ./b", 4, ["line 2: srun without -n runs once on each node; write srun -n 4 for 4"]),
+        ("srun $OPTIONS ./a", 4, []),
+        ("srun ./a", 1, []),
+        ("srun -n two ./a", 4, []),
+        ("srun 'open", 4, []),
+    ],
+)
+def test_lines_with_srun_are_warned_of_at_submission(line, tasks, said):
+    found = list(script_warnings(f"#!/bin/sh\n{line}\n", tasks))
+    assert len(found) == len(said)
+    assert all(one.startswith(start) for one, start in zip(found, said, strict=True))
