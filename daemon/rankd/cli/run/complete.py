@@ -11,7 +11,7 @@ import argparse
 import os
 import sys
 from contextlib import suppress
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from rankd.cli.common.option import add_asker, add_command, add_place
@@ -139,6 +139,22 @@ def _queues(source: Source, _: str) -> Iterator[str]:
     return (row["path"] for row in source.queues())
 
 
+def _leaf_queues(source: Source, begun: str) -> Iterator[str]:
+    return of_leaves([row["path"] for row in source.queues()], begun)
+
+
+def of_leaves(paths: Sequence[str], begun: str) -> Iterator[str]:
+    """The queues that take jobs, without the leading ``root.``; whole if what is begun may be whole.
+
+    >>> [list(of_leaves(["root", "root.a", "root.a.b"], begun)) for begun in ("", "root.")]
+    [['a.b'], ['root.a.b', 'a.b']]
+    """
+    parents = {path.rpartition(".")[0] for path in paths}
+    leaves = [path for path in paths if path not in parents]
+    short = (path.removeprefix("root.") for path in leaves)
+    return chain(leaves, short) if begun and begun[:5] == "root."[: len(begun)] else short
+
+
 def _partitions(source: Source, _: str) -> Iterator[str]:
     return (row["partition"] for row in source.queues())
 
@@ -202,6 +218,7 @@ _FIXED: dict[str, Callable[[], Iterable[str]]] = {
 _NAMES: dict[str, Callable[[Source, str], Iterator[str]]] = {
     "jobs": _jobs,
     "queues": _queues,
+    "leaf_queues": _leaf_queues,
     "partitions": _partitions,
     "nodes": _nodes,
     "classes": _classes,

@@ -25,7 +25,7 @@ KINDS = {
     "NODE": "nodes",
     "NODES": "nodes",
     "QUEUES": "queues",
-    "queue": "queues",
+    "queue": "leaf_queues",
     "PARTITIONS": "partitions",
     "partition": "partitions",
     "CLASS": "classes",

@@ -1,6 +1,6 @@
 import pytest
 
-from rankd.cli.run.complete import MOST, continued, is_safe, offered, place_words
+from rankd.cli.run.complete import MOST, continued, is_safe, of_leaves, offered, place_words
 
 
 @pytest.mark.parametrize("name", ["17", "17_3", "root.a", "root.größe", "n-1", "x" * 255])
@@ -23,6 +23,17 @@ def test_neither_options_nor_invisible_characters_are_offered(name):
 def test_what_continues_the_prefix_is_offered_once_and_not_without_end():
     assert offered(["root.b", "root.a", "root.b", "x"], "root.") == ["root.b", "root.a"]
     assert len(offered(map(str, range(10 * MOST)), "")) == MOST
+
+
+def test_only_queues_that_take_jobs_are_offered_for_a_job():
+    paths = ["root", "root.a", "root.a.b", "root.default", "root"]
+    assert list(of_leaves(paths, "")) == ["a.b", "default"]
+    assert (
+        offered(of_leaves(paths, "r"), "r")
+        == offered(of_leaves(paths, "root.a"), "root.")
+        == ["root.a.b", "root.default"]
+    )
+    assert offered(of_leaves(paths, "a"), "a") == ["a.b"]
 
 
 def test_a_list_is_continued_behind_its_last_comma():
