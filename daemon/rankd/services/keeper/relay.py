@@ -237,6 +237,8 @@ class Relay:
             self._session, self._taken_before = session, self._taken
         self._confirm_input()
         for stream, offset in zip(self._streams, offsets, strict=False):
+            if offset != kinds.LAST_PART:  # the confirmations may have been lost with the agent
+                stream.ring.confirm(offset)
             asked = stream.ring.replay_from() if offset == kinds.LAST_PART else offset
             stream.sent = min(max(asked, stream.ring.first), stream.ring.end)
             stream.ring.hold()
