@@ -1,7 +1,7 @@
 """Arrays: the answer to a million tasks, what they add while they wait, tasks beside single jobs, and the commands.
 
 - Submission: milliseconds until an array of a million tasks is durable.
-- Waiting: the resident memory of all services, a full pass and a cycle, with and without that array.
+- Waiting: the resident memory of all services, a full pass and a cycle, with a single job and with that array as well.
 - Rate: tasks of 0 s of one array, and single jobs of 0 s, in turn on the same 64 simulated nodes.
 - Commands: `rankd queue` and `rankd show` with 100 arrays of a million tasks.
 """
@@ -29,8 +29,8 @@ ARRAYS = 100
 SUBJECT = "rankd.v1.user.user{}.job.submit"
 NEVER = {"command": ["true"], "resources": {"vcore": 1}, "constraints": "never"}
 SHORT = {"command": ["true"], "env": {"RANKD_SIMULATE_S": "0"}, "resources": {"vcore": 1}}
-SETTLE_S = 12.0
-"""Two periods of full passes and more, so that memory and durations are those of a site at rest."""
+SETTLE_S = 27.0
+"""Five periods of full passes and more, so that memory and durations are those of a site at rest."""
 RATED = 6_000
 BATCH = 1_000
 PATIENCE_S = 600
@@ -60,7 +60,7 @@ def pass_ms(database: str) -> float:
     """The median duration of the last full passes."""
     with sqlite3.connect(database) as connection:
         rows = connection.execute(
-            "SELECT durations FROM generation WHERE kind = 'full' ORDER BY number DESC LIMIT 3"
+            "SELECT durations FROM generation WHERE kind = 'full' ORDER BY number DESC LIMIT 5"
         ).fetchall()
     return statistics.median(1000 * sum(json.loads(row[0]).values()) for row in rows)
 
@@ -85,6 +85,7 @@ async def waiting(rows: list[dict[str, Any]]) -> None:
     """Submission, memory, pass and cycle; then the commands."""
     with machine("--no-local-agent", "--simulate", "4") as up:
         client = await connected(up)
+        await ask(client, SUBJECT.format(1), NEVER)  # an empty ranking is less work than any
         await cycle_ms(client, up["db"])
         await asyncio.sleep(SETTLE_S)
         before = resident_bytes(up), pass_ms(up["db"]), await cycle_ms(client, up["db"])

@@ -10,7 +10,7 @@ async def test_the_world_is_counted(world):
     jobs = {(row["state"], row["queue"]): row["jobs"] for row in found.jobs}
     assert sum(jobs.values()) >= 3
     assert {row["reason"] for row in found.jobs if row["state"] == "pending"}
-    assert len(found.users) == 1, "at most so many users are named"
+    assert len(found.users) == 1, "the number of named users is bounded"
     assert {row["state"] for row in found.nodes}
     assert found.generation["number"] > 0
     assert {row["name"] for row in found.roles}

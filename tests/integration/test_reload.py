@@ -445,7 +445,7 @@ async def test_nodes_that_know_the_old_rhythm_are_not_lost_by_the_new_one(broker
         assert watch.has_listened(time.time() + 1)
         site = SiteSettings(name="hpc")
         watch.use(Settings(node=NodeSettings(heartbeat_s=0.0001, lost_after_s=0.002), site=site))
-        assert watch._registered().cluster == "hpc", "agents are told with their next heartbeat"
+        assert watch._registered().cluster == "hpc", "agents learn it with their next heartbeat"
         assert not watch.has_listened(time.time() + 29)
         assert watch.has_listened(time.time() + 31)
 

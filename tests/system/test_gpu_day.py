@@ -1,4 +1,4 @@
-"""``make test-gpu-day``: jobs for a day (``SECONDS=N``: for so long) on all GPUs of this machine, each of which looks
+"""``make test-gpu-day``: jobs for a day (``SECONDS=N``: for N seconds) on all GPUs of this machine, each of which looks
 whether it sees its own ones only. At the end it prints a report, and fails if one job saw anything else.
 
 On a machine with NVIDIA's driver these are its real GPUs, which nothing else may use meanwhile. Elsewhere they are made

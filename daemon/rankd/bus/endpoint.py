@@ -303,29 +303,18 @@ class Endpoints:
 
     async def _answer(self, asked: _Asked) -> None:
         request = asked.request
-        reply: Reply | RankdError
         try:
-            reply = await asked.answer()
+            code = await _respond(request, await asked.answer())
         except RankdError as error:
-            reply = error
+            code = await _respond(request, error)
         except (ValueError, RecursionError) as error:
-            reply = Refused("bad_request", f"the request can't be read: {error}")
+            code = await _respond(request, Refused("bad_request", f"the request can't be read: {error}"))
         except Exception:  # a request that shows a bug must not end the service for all other users
             log.exception("a request on %s failed", request.subject)
-            reply = RankdError("internal_error", "rankd failed on this request; its log says how")
-        self._answered[asked.verb, reply.code if isinstance(reply, RankdError) else "ok"] += 1
-        await self._answer_with(request, reply)
+            error = RankdError("internal_error", "rankd failed on this request; its log says how")
+            code = await _respond(request, error)
+        self._answered[asked.verb, code] += 1
         self._unanswered.discard(request)
-
-    @staticmethod
-    async def _answer_with(request: Request, reply: Reply | RankdError) -> None:
-        try:
-            await _respond(request, reply)
-        except (ValueError, RecursionError) as error:
-            await _respond(request, Refused("bad_request", f"the request can't be read: {error}"))
-        except Exception:  # an answer that can't be encoded
-            log.exception("a request on %s failed", request.subject)
-            await _respond(request, RankdError("internal_error", "rankd failed on this request; its log says how"))
 
     def _finish(self, turn: Turn[_Asked]) -> None:
         self._turns.finish(turn.asker, turn.n_bytes)
@@ -339,25 +328,27 @@ async def _drain(subscriptions: Sequence[Subscription]) -> None:
     await asyncio.gather(*(subscription.drain() for subscription in subscriptions))  # type: ignore[no-untyped-call]
 
 
-async def _respond(request: Request, reply: Reply | RankdError) -> None:
+async def _respond(request: Request, reply: Reply | RankdError) -> str:
+    """Answer; returns ``ok``, or the code of the error that was sent."""
     try:
         if isinstance(reply, RankdError):
             body = ErrorBody(code=reply.code, message=reply.message, field=reply.field)
             headers = RETRY_AFTER if reply.retryable else None
             await request.respond_error(str(reply.status), _one_line(reply.message), encode(body), headers)
         else:
-            await _send(request, encode(reply))
+            return await _send(request, encode(reply))
     except LOST as lost:  # the asker will ask again; the decision is in the database
         log.info("could not answer on %s: %s", request.subject, lost)
+    return reply.code if isinstance(reply, RankdError) else "ok"
 
 
-async def _send(request: Request, payload: bytes) -> None:
+async def _send(request: Request, payload: bytes) -> str:
     limit = request._msg._client.max_payload  # noqa: SLF001 - the connection's limit; nats-py only logs what is over it
     if len(payload) <= limit:
         await request.respond(payload)
-        return
+        return "ok"
     message = f"the answer has {len(payload)} bytes, the broker accepts {limit}; ask for fewer with a filter or limit"
-    await _respond(request, Refused("too_large", message, "limit", status=413))
+    return await _respond(request, Refused("too_large", message, "limit", status=413))
 
 
 def _one_line(text: str) -> str:

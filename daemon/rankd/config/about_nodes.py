@@ -24,7 +24,7 @@ _USUAL = frozenset({VCORE, MEMORY, GPU})
 
 
 def about_nodes(configuration: Configuration, nodes: Sequence[Node]) -> list[Problem]:
-    """The warnings, for these nodes. Without nodes, there is none."""
+    """The warnings, for these nodes. Without nodes the list is empty."""
     partitions = configuration.partitions
     return [
         *unoffered_maxima(partitions, nodes),

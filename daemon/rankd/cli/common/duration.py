@@ -38,6 +38,6 @@ def in_local_time(text: str) -> str:
     found = re.split(r"\b([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z)", text)
     try:
         found[1::2] = [shown_time(datetime.fromisoformat(instant).timestamp()) for instant in found[1::2]]
-    except ValueError:  # what looks like an instant is none
+    except ValueError:  # it only looks like an instant
         return text
     return "".join(found)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rankd.bus.connection import Bus
     from rankd.cli.common.option import Subparsers
     from rankd.cli.jobs.terminal import RawTerminal
-    from rankd.client.run_job import RunningJob
+    from rankd.client.run_job import Manner, RunningJob
 
 CONNECT_S = 30.0
 MOST_TASKS = 128
@@ -265,25 +265,14 @@ def _followed(
 
     from rankd.cli.common.place import find
     from rankd.cli.common.session import asker
-    from rankd.cli.jobs.terminal import RawTerminal, size_of
+    from rankd.cli.jobs.terminal import RawTerminal
     from rankd.client.interaction import Ends
-    from rankd.client.run_job import Manner, RunningJob
+    from rankd.client.run_job import RunningJob
     from rankd.client.session import with_bus
 
     place, who = find(arguments), asker(arguments)
     terminal = RawTerminal(INPUT) if pty else None
-    rows, columns = size_of(OUTPUT)
-    manner = Manner(
-        pty=pty,
-        has_input=stdin,
-        rows=rows,
-        columns=columns,
-        labels=getattr(arguments, "label", False),
-        stays=stays or getattr(arguments, "detach_ok", False),
-        say=StatusLine().say,
-        tell=_tell,
-        on_begin=terminal.make_raw if terminal else lambda: None,
-    )
+    manner = _manner(arguments, terminal, stdin=stdin, stays=stays)
 
     async def action(bus: Bus) -> int:
         job = RunningJob(bus, who, Ends(INPUT if stdin else None, OUTPUT, ERRORS), manner)
@@ -304,6 +293,24 @@ def _followed(
     finally:
         if terminal:
             terminal.restore()
+
+
+def _manner(arguments: argparse.Namespace, terminal: RawTerminal | None, *, stdin: bool, stays: bool) -> Manner:
+    from rankd.cli.jobs.terminal import size_of
+    from rankd.client.run_job import Manner
+
+    rows, columns = size_of(OUTPUT)
+    return Manner(
+        pty=terminal is not None,
+        has_input=stdin,
+        rows=rows,
+        columns=columns,
+        labels=getattr(arguments, "label", False),
+        stays=stays or getattr(arguments, "detach_ok", False),
+        say=StatusLine().say,
+        tell=_tell,
+        on_begin=terminal.make_raw if terminal else lambda: None,
+    )
 
 
 class StatusLine:

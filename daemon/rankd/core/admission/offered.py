@@ -38,7 +38,7 @@ MOST_NAMED = 3
 class Offer(NamedTuple):
     """What a node has offered: its amounts, and its labels.
 
-    ``usable``: without drained and failed devices; None if there are none. ``out``: these devices, in order.
+    ``usable``: without drained and failed devices; None if no device is out of use. ``out``: these devices, in order.
     """
 
     partition: str

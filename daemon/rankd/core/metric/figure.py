@@ -40,7 +40,7 @@ class Figure(msgspec.Struct, frozen=True):
 
 
 def flag(name: str, is_true: bool, *labels: str) -> Figure:
-    """1 or 0. A number, since JSON's ``true`` is none."""
+    """1 or 0. As a number: JSON's ``true`` is not a number."""
     return Figure(name, float(is_true), labels)
 
 

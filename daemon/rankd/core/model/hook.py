@@ -53,7 +53,7 @@ def hook_environment(place: JobPlace) -> dict[str, str]:
 
 
 def last_line(output: bytes) -> str:
-    r"""The last line with text of a program's output, printable and bounded; empty if there is none.
+    r"""The last line with text of a program's output, printable and bounded; empty for an output without text.
 
     >>> last_line(b"mounting\nno \x1b[31mscratch\n\n")
     'no \\u001b[31mscratch'

@@ -69,7 +69,7 @@ def is_well(end: NodeEnd) -> bool:
 
 
 def memory_message(asked_bytes: int | None, peak_bytes: int | None, node: str | None) -> str:
-    """What a user is told whose job the kernel killed for memory. None: not known, or no limit of its own.
+    """The message to the user of a job that the kernel killed for memory. None: not known, or no limit of its own.
 
     >>> memory_message(4 * 2**30, 4 * 2**30, "n1")
     'killed for memory: asked for 4 GiB, peak 4.0 GiB on n1; ask for more with --mem'

@@ -135,7 +135,7 @@ def _listed(numbers: Mapping[str, int]) -> str:
 
 
 def _out_of_use(shape: Shape, demand: Demand, table: NodeTable) -> str:
-    """Which devices that it asks for are kept from it, on nodes that could hold it; empty if there are none."""
+    """Which devices that it asks for are kept from it, on nodes that could hold it; may be empty."""
     kinds = [kind for kind in without_sum(shape.resources) if is_device_kind(kind)]
     rows = table.set.rows_out_of_use(kinds) if kinds else np.empty(0, dtype=np.int64)
     able = rows[demand.able[rows]].tolist()

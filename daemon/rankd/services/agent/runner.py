@@ -32,7 +32,7 @@ class Runner(Protocol):
     ``grace_s``: seconds between the request to end a job and its kill. ``max_processes``: the most processes of a job
     at once. ``outputs_s``: seconds for which output files are kept; None means for ever. ``orphan_s``: seconds after
     which an interactive job without a client is ended. ``hooks``: programs around jobs. ``instance``: the id of the
-    state directory; empty if there is none. ``monitor`` watches the node's cards; None if they are not watched.
+    state directory; empty without one. ``monitor`` watches the node's cards; None if they are not watched.
     ``confinement``: whether jobs can be kept from devices of other jobs, in words; empty if nothing is known about it.
     """
 

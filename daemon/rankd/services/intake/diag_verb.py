@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import msgspec
 
@@ -14,6 +15,7 @@ from rankd.core.admission.permission import check
 from rankd.core.admission.submitter import Submitter
 from rankd.services.intake.look_turns import LookTurns
 from rankd.services.runtime.clock import Clock
+from rankd.store.engine.connection import Connection
 from rankd.store.look import adapter_list
 from rankd.store.look.failed_device import failed_devices
 from rankd.store.look.notification_backlog import notification_backlog
@@ -64,34 +66,30 @@ def diag_verb(
             ask_diag(bus, "forecaster", ForecasterDiag, reset=reset),
         )
         now = clock()
-        relay, adapters, waiting, broken, roles, record = await turns.look(
-            asker.user,
-            lambda c: (
-                relay_backlog(c, now),
-                adapter_list.adapters(c),
-                notification_backlog(c, now),
-                failed_devices(c),
-                role_holders(c.connection),
-                forecast_record(c.connection),
-            ),
-        )
         return Diag(
             at=now,
             health=own,
             scheduler=scheduler,
             prioritizer=prioritizer,
-            relay=relay,
-            adapters=adapters,
             configuration=configuration(),
             unreadable=dict(bus.unreadable),
             foreign_reports=foreign(),
             notifier=notifier,
-            notifications=waiting,
             streams=streams(),
-            devices=broken,
-            roles=[RoleDiag(**row) for row in roles],
             forecaster=forecaster,
-            estimates=msgspec.convert(record, EstimateDiag),
+            **await turns.look(asker.user, lambda database: _recorded(database, now)),
         )
 
     return Verb("diag.show", show)
+
+
+def _recorded(database: Connection, now: float) -> dict[str, Any]:
+    """The parts of the answer that stand in the records."""
+    return {
+        "relay": relay_backlog(database, now),
+        "adapters": adapter_list.adapters(database),
+        "notifications": notification_backlog(database, now),
+        "devices": failed_devices(database),
+        "roles": [RoleDiag(**row) for row in role_holders(database.connection)],
+        "estimates": msgspec.convert(forecast_record(database.connection), EstimateDiag),
+    }

@@ -35,7 +35,7 @@ class RankMemory:
         return not self._samples or not 0 <= now - self._samples[-1][0] < self._every_s
 
     def note(self, at: float, jobs: Sequence[int]) -> None:
-        """Remember the order of these jobs, the first of which has rank 1. A clock that was set back begins anew."""
+        """Remember the order of these jobs, the first of which has rank 1. A clock that goes back empties it."""
         if self._samples and at <= self._samples[-1][0]:
             self._samples.clear()
         self._samples.append((at, np.asarray(jobs, dtype=np.int64)))

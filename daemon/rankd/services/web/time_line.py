@@ -44,10 +44,8 @@ class Attempt(NamedTuple):
     width: float
 
 
-_ENDS = {
-    "complete": "completed", "fail": "failed", "time_out": "timeout", "cancel": "cancelled", "requeue": "queued again",
-    "take_back": "taken back", "lose_node": "node lost",
-}  # fmt: skip
+_AGAIN = {"requeue": "queued again", "take_back": "taken back"}
+"""Events that end an attempt, but not the job."""
 
 
 def attempts(events: Sequence[Mapping[str, Any]], parts: Sequence[Part]) -> list[Attempt]:
@@ -61,8 +59,9 @@ def attempts(events: Sequence[Mapping[str, Any]], parts: Sequence[Part]) -> list
         elif found and "ended_at" not in found[-1]:
             if event["event"] == "start":
                 found[-1]["started_at"] = event["at"]
-            elif event["event"] in _ENDS:
-                found[-1] |= {"ended_at": event["at"], "end": _ENDS[event["event"]], "cause": event["cause"] or ""}
+            elif event["event"] in _AGAIN or event["state"] in OVER:
+                end = _AGAIN.get(event["event"]) or event["state"].replace("_", " ")
+                found[-1] |= {"ended_at": event["at"], "end": end, "cause": event["cause"] or ""}
     drawn = list[Attempt]()
     for number, one in enumerate(found, start=1):
         own = [part for part in parts if one["allocated_at"] <= part.since < one.get("ended_at", math.inf)]

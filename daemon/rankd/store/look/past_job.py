@@ -88,7 +88,7 @@ def as_it_was(row: Row, events: Sequence[Row], revision: int, *, is_ranked: bool
 
 
 def settled(events: Iterable[Row], revision: int) -> int:
-    """The job's last event up to ``revision`` that did not only take tasks from it; 0 if there is none."""
+    """The job's last event up to ``revision`` that did not only take tasks from it; 0 without one."""
     first, last = 0, 0
     for event in events:
         if event["id"] <= revision:

@@ -1,4 +1,4 @@
-"""What prologs and epilogs are told, and what they may say."""
+"""What prologs and epilogs get from rankd, and what they may say."""
 
 from rankd.core.model.array import TaskOfArray
 from rankd.core.model.device import AssignedDevice

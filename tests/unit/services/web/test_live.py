@@ -1,4 +1,4 @@
-"""A tab holds the newest state of its view only, and one that takes nothing in is told to load the page again."""
+"""A tab holds the newest state of its view only, and one that takes nothing in gets a hint to load the page again."""
 
 import asyncio
 

@@ -3,6 +3,7 @@
 import pytest
 from builder import NOW
 
+from rankd.core.model.job import FINAL_STATES
 from rankd.services.web.time_line import WIDTH, attempts, time_line
 
 
@@ -48,6 +49,13 @@ def test_an_attempt_that_never_started_has_an_end_all_the_same():
     events = [*TWICE[:2], event("take_back", "pending", 15)]
     [one] = attempts(events, time_line(events, NOW + 20))
     assert (one.started_at, one.end) == (None, "taken back")
+
+
+@pytest.mark.parametrize("state", sorted(state.value for state in FINAL_STATES))
+def test_every_final_state_ends_the_attempt(state):
+    events = [*TWICE[:3], event("some_event", state, 15, "why")]
+    [one] = attempts(events, time_line(events, NOW + 20))
+    assert (one.ended_at, one.end, one.cause) == (NOW + 15, state.replace("_", " "), "why")
 
 
 def test_a_job_without_events_has_no_line():

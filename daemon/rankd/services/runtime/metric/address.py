@@ -35,7 +35,7 @@ def address_of(text: str) -> MetricsAddress:
     """``9102``, ``0.0.0.0:9102`` or ``[::]:9102``.
 
     Raises:
-        ValueError: it is none of these.
+        ValueError: the text has another form.
     """
     host, colon, port = text.rpartition(":")
     if not (port.isascii() and port.isdecimal()) or int(port) > LARGEST_PORT or (colon and not host):

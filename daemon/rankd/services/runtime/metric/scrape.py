@@ -11,22 +11,19 @@ T = TypeVar("T")
 
 
 class Shared(Generic[T]):
-    """The result of ``make``, at most ``age_s`` old, or ``rests`` times as old as it took to make.
+    """The result of ``make``, at most ``age_s`` old.
 
-    Callers that come while it is made wait for the same. So however many ask, it is made at most once in ``age_s``,
-    and never uses more than one part in ``rests`` of a processor.
+    Callers that come while it is made wait for the same. So however many ask, it is made at most once in ``age_s``.
     """
 
     def __init__(
         self,
         make: Callable[[], Awaitable[T]],
         age_s: float,
-        rests: float = 0.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._make = make
         self._age_s = age_s
-        self._rests = rests
         self._clock = clock
         self._lock = asyncio.Lock()
         self._made: T | None = None
@@ -36,8 +33,6 @@ class Shared(Generic[T]):
         """The result; made again if it is too old."""
         async with self._lock:
             if self._made is None or self._clock() >= self._until:
-                began = self._clock()
                 self._made = await self._make()
-                ended = self._clock()
-                self._until = ended + max(self._age_s, self._rests * (ended - began))
+                self._until = self._clock() + self._age_s
             return self._made

@@ -35,7 +35,7 @@ AGE_S, RESTS = 5.0, 20.0
 LONGEST_S = 60.0
 """Then a query is ended. Counting a million pending jobs took 8 to 17 s on two busy cores."""
 WAIT_S = 2.0
-"""A scrape waits at most so long for a new reading. After it, it gets the last one."""
+"""Seconds that a scrape waits for a new reading. Then it gets the last one."""
 SERVICES_AGE_S = 2.0
 
 

@@ -6,14 +6,13 @@ from rankd.services.runtime.metric.scrape import Shared
 
 
 class Making:
-    """Counts how often it is made; each time takes ``took_s``."""
+    """Counts how often it is made."""
 
-    def __init__(self, took_s: float = 0.0) -> None:
-        self.now, self.took_s, self.made = 0.0, took_s, 0
+    def __init__(self) -> None:
+        self.now, self.made = 0.0, 0
 
     async def __call__(self) -> int:
         self.made += 1
-        self.now += self.took_s
         await asyncio.sleep(0)
         return self.made
 
@@ -32,16 +31,6 @@ async def test_it_is_made_again_when_it_is_too_old():
         making.now = now
         found.append(await shared.get())
     assert found == [1, 1, 2, 2]
-
-
-async def test_what_takes_long_is_made_less_often():
-    making = Making(took_s=3.0)
-    shared = Shared(making, 5.0, 20.0, clock=lambda: making.now)
-    await shared.get()
-    making.now = 3.0 + 59.9
-    assert await shared.get() == 1
-    making.now = 3.0 + 60.0
-    assert await shared.get() == 2
 
 
 async def test_a_failed_making_is_tried_again_by_the_next():
