@@ -311,8 +311,8 @@ class Endpoints:
             code = await _respond(request, Refused("bad_request", f"the request can't be read: {error}"))
         except Exception:  # a request that shows a bug must not end the service for all other users
             log.exception("a request on %s failed", request.subject)
-            error = RankdError("internal_error", "rankd failed on this request; its log says how")
-            code = await _respond(request, error)
+            failure = RankdError("internal_error", "rankd failed on this request; its log says how")
+            code = await _respond(request, failure)
         self._answered[asked.verb, code] += 1
         self._unanswered.discard(request)
 

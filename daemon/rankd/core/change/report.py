@@ -169,19 +169,20 @@ class _Decision:
 
     def _job_end(self, parts: Mapping[str, Part], state: JobState) -> JobEnd:
         """How the job ended. All its parts have ended."""
+        is_left = state.requeues < self._max_requeues
         return decide_end(
             _deciding(parts),
             cancelled=state.cancelled_by is not None,
-            may_requeue=state.requeue and state.requeues < self._max_requeues,
+            may_requeue=state.requeue and is_left,
             started=state.state is not State.ALLOCATED,
-            requeue=state.requeue,
+            is_left=is_left,
         )
 
     def _finish(self, node: str, report: Report, state: JobState, end: JobEnd) -> None:
         self.effects.ends.append(AllocationChange(report.at, report.allocation))
         is_back = end.event is Event.TAKE_BACK
         again = is_back or end.event is Event.REQUEUE
-        requeues = state.requeues + (end.event is Event.REQUEUE and end.cause != PROLOG_FAILED)
+        requeues = state.requeues + (end.event is Event.REQUEUE or (is_back and end.cause == PROLOG_FAILED))
         columns: dict[str, Value] = (
             {"requeues": requeues, "allocation_id": None, "nodelist": None, "started_at": None}
             if again

@@ -12,9 +12,7 @@ from rankd.core.model.job import Event
 OUT_OF_MEMORY = "out_of_memory"
 """The cause of a part of which the kernel killed processes for memory, also if its command succeeded."""
 PROLOG_FAILED = "prolog_failed"
-UNCOUNTED_CAUSES = frozenset({NOT_TAKEN, PROLOG_FAILED})
-"""Causes after which a job waits again, whatever its limit of requeues."""
-REQUEUE_CAUSES = frozenset({"agent_stopped", "agent_restarted", "lost", "node_lost"}) | UNCOUNTED_CAUSES
+REQUEUE_CAUSES = frozenset({"agent_stopped", "agent_restarted", "lost", "node_lost", NOT_TAKEN, PROLOG_FAILED})
 """Causes that are not the job's fault: its agent stopped, lost it or did not take it, its node is silent or unfit."""
 
 
@@ -36,24 +34,25 @@ class JobEnd(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def decide_end(
-    ends: Sequence[NodeEnd], *, cancelled: bool, may_requeue: bool, started: bool = True, requeue: bool = False
+    ends: Sequence[NodeEnd], *, cancelled: bool, may_requeue: bool, started: bool = True, is_left: bool = False
 ) -> JobEnd:
     """How a job ended. The first part that failed decides, without the parts that were cancelled because of another.
 
     A part of which the kernel killed processes for memory decides before any other: the others failed because of it.
 
     ``cancelled``: a user has asked to cancel the job. Then a failed job counts as cancelled, but a job whose parts all
-    succeeded has completed. A job that did not start (``started``) because an agent did not take it, or because a
-    prolog failed, waits again, whatever its limit of requeues. One that has started on another node is queued again
-    after a failed prolog if its user allows requeues at all (``requeue``).
+    succeeded has completed. A job that did not start (``started``) because an agent did not take it waits again,
+    whatever its limit of requeues. After a failed prolog it waits again while that limit is not reached (``is_left``),
+    also if its user allows no requeues: a job with which no prolog succeeds must not drain every node.
     """
     bad = [end for end in ends if not is_well(end)]
     # if one part fails, rankd cancels the others; the clocks of nodes can't show which part was first
     own = [end for end in bad if end.cause != "cancel"]
     too_large = [end for end in own if end.cause == OUT_OF_MEMORY]
     worst = (too_large or own or bad or list(ends))[0]
-    event = _event(worst, cancelled=cancelled, may_requeue=may_requeue or (requeue and worst.cause == PROLOG_FAILED))
-    if worst.cause in UNCOUNTED_CAUSES and not started and event is not Event.CANCEL:
+    event = _event(worst, cancelled=cancelled, may_requeue=may_requeue)
+    waits_again = worst.cause == NOT_TAKEN or (worst.cause == PROLOG_FAILED and is_left)
+    if waits_again and not started and event is not Event.CANCEL:
         event = Event.TAKE_BACK
     return JobEnd(
         event=event,

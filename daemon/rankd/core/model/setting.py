@@ -223,7 +223,7 @@ class NodeSettings(_Setting, frozen=True, kw_only=True):
     grace_s: Positive = 5.0
     """Seconds between SIGTERM and SIGKILL when a job is ended."""
     max_requeues: Annotated[int, Meta(ge=0)] = 3
-    """How often a job is queued again after its node was lost. Then it ends as `node_lost`."""
+    """How often a job is queued again after its node was lost or a prolog failed. Then it ends as `node_lost`."""
     max_processes: Annotated[int, Meta(ge=16, le=4_194_304)] = 4096
     """Processes and threads that a job may have at once on a node, where the agent can make control groups. More
     forks fail. Agents receive a change with their next heartbeat; it counts for jobs that start after that."""

@@ -64,6 +64,11 @@ class LogFeed:
 
     async def follow(self, wanted: Wanted) -> AsyncGenerator[bytes, None]:
         """One tab's stream of server-sent events."""
+        try:
+            self.check_room(wanted.user)  # again: others that came at the same moment have begun meanwhile
+        except Unavailable:
+            yield event(OVER, "", "")
+            return
         self._open[wanted.user] += 1
         try:
             yield b"retry: 2000\n\n"

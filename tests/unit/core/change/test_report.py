@@ -173,14 +173,15 @@ def test_a_script_that_its_user_cancels_is_cancelled():
     assert [event for event, _, _ in events(effects)][1:] == [Event.CANCEL]
 
 
-def test_a_failed_prolog_drains_its_node_and_counts_as_no_requeue():
+def test_a_failed_prolog_drains_its_node_and_counts_as_a_requeue():
     failed = report("ended", cause="prolog_failed", drain="prolog p ended with 1: no\nscratch")
     effects = decided(("n1", failed))
     assert (events(effects)[0][0], effects.drains) == (Event.TAKE_BACK, {"n1": "prolog p ended with 1: no\\nscratch"})
+    assert effects.changes[0].columns["requeues"] == 1
     running = decided(
         ("n2", report("started")), ("n1", failed), ("n2", report("ended", cause="cancel")), nodes=("n1", "n2")
     )
-    assert [(change.event, change.columns.get("requeues")) for change in running.changes][-1] == (Event.REQUEUE, 0)
+    assert [(change.event, change.columns.get("requeues")) for change in running.changes][-1] == (Event.REQUEUE, 1)
 
 
 def test_a_failed_epilog_drains_its_node_even_after_the_end_is_known_and_foreign_reports_do_not():

@@ -55,15 +55,21 @@ def test_a_part_that_was_killed_for_memory_decides_before_one_that_failed_earlie
 
 
 @pytest.mark.parametrize(
-    ("started", "requeue", "event"),
-    [(False, False, Event.TAKE_BACK), (True, True, Event.REQUEUE), (True, False, Event.LOSE_NODE)],
+    ("started", "requeue", "is_left", "event"),
+    [
+        (False, False, True, Event.TAKE_BACK),
+        (True, True, True, Event.REQUEUE),
+        (True, False, True, Event.LOSE_NODE),
+        (False, True, False, Event.LOSE_NODE),
+    ],
 )
-def test_a_failed_prolog_is_no_fault_of_the_job_whatever_its_limit_of_requeues(started, requeue, event):
+def test_a_failed_prolog_lets_a_job_wait_again_until_its_limit_of_requeues(started, requeue, is_left, event):
+    """So a job with which no prolog succeeds drains a few nodes, not all."""
     ends = [NodeEnd(cause="prolog_failed"), TERMINATED]
-    end = decide_end(ends, cancelled=False, may_requeue=False, started=started, requeue=requeue)
+    end = decide_end(ends, cancelled=False, may_requeue=requeue and is_left, started=started, is_left=is_left)
     assert (end.event, end.cause) == (event, "prolog_failed")
 
 
 def test_a_job_that_was_cancelled_during_a_prolog_that_failed_is_cancelled():
-    end = decide_end([NodeEnd(cause="prolog_failed")], cancelled=True, may_requeue=True, started=False, requeue=True)
+    end = decide_end([NodeEnd(cause="prolog_failed")], cancelled=True, may_requeue=True, started=False, is_left=True)
     assert end.event is Event.CANCEL
