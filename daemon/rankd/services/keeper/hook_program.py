@@ -7,6 +7,7 @@ When it has ended, so have all processes that it started.
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import secrets
 import signal
@@ -32,6 +33,7 @@ OUTPUT_BYTES = 16_384
 """The end of the output that is kept. The rest is read and dropped, so that the program is never blocked by it."""
 ROOT = 0
 ROUNDS = 3
+MOST_LINKS = 40
 EMPTY_S = 10.0
 LOOK_S = 0.02
 READ_BYTES = 65_536
@@ -219,17 +221,46 @@ def checked(program: str) -> str:
         ValueError: somebody else can; the message names what.
         OSError: it does not exist, or can't be looked at.
     """
-    real = Path(program).resolve(strict=True)
+    crossed = _crossed(program)
+    real = crossed[-1]
     if not stat.S_ISREG(real.stat().st_mode):
         raise ValueError(f"{real} is not a file")
-    for path in (real, *real.parents):
-        found = path.stat()
+    for path in crossed:
+        found = path.lstat()
         if found.st_uid not in (os.geteuid(), ROOT):
             raise ValueError(f"{path} belongs to user {found.st_uid}; it must belong to root or the agent's user")
-        is_sticky = path != real and found.st_mode & stat.S_ISVTX
-        if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not is_sticky:
+        is_free = stat.S_ISLNK(found.st_mode) or (path != real and found.st_mode & stat.S_ISVTX)
+        if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not is_free:
             raise ValueError(f"others than its owner can write to {path}; remove that right (chmod go-w)")
     return str(real)
+
+
+def _crossed(program: str) -> list[Path]:
+    """Everything through which a path leads, links too, from the root to the file that is meant.
+
+    Raises:
+        OSError: it does not exist, or leads through too many links.
+    """
+    crossed, left, n_links = [Path("/")], list(Path(program).absolute().parts[1:]), 0
+    at = crossed[0]
+    while left:
+        name = left.pop(0)
+        if name == "..":
+            at = at.parent
+            continue
+        path = at / name
+        crossed.append(path)
+        if not path.is_symlink():
+            path.lstat()
+            at = path
+            continue
+        n_links += 1
+        if n_links > MOST_LINKS:
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), program)
+        target = path.readlink()
+        at = Path("/") if target.is_absolute() else at
+        left = [part for part in target.parts if part != "/"] + left
+    return [path for path in crossed if path != at] + [at]
 
 
 def _is_marked(pid: int, mark: str) -> bool:

@@ -14,7 +14,7 @@ import msgspec
 from rankd.core.model.job_environment import exit_of
 from rankd.core.model.outcome import OUT_OF_MEMORY, PROLOG_FAILED, memory_message
 from rankd.services.keeper.cgroup_job import GroupError, JobGroup, Used, measured
-from rankd.services.keeper.job_hooks import HookedJob
+from rankd.services.keeper.job_hooks import HURRIED, HookedJob
 from rankd.services.keeper.message import KeepJob, StartStep, StepHappened
 from rankd.services.keeper.process import Ended, Process, not_forked
 from rankd.services.keeper.relay_process import RelayProcess
@@ -164,7 +164,8 @@ class JobRun:
         except GroupError as error:
             return await self._not_started(StartFailure(NOT_EXECUTABLE, str(error)))
         if (failed := await self.hooks.before(self._group.directories)) is not None:
-            return self._finished(cause=self._cause or PROLOG_FAILED, message=failed, drain=failed)
+            drain = None if failed.endswith(HURRIED) else failed  # the agent ends, and the prolog is well
+            return self._finished(cause=self._cause or PROLOG_FAILED, message=failed, drain=drain)
         return self._finished(cause=self._cause) if self._cause is not None else None
 
     async def give_up(self, error: Exception) -> Report:

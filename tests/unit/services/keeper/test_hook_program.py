@@ -32,6 +32,36 @@ def test_one_that_others_can_change_is_not(program, of):
         checked(str(program))
 
 
+def test_one_behind_a_link_that_others_can_change_is_not(program, tmp_path):
+    """Who can replace the link chooses what is run."""
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    theirs.chmod(0o777)
+    link, hop = theirs / "prolog", program.with_name("hop")
+    link.symlink_to("../etc/prolog")
+    hop.symlink_to(link)
+    for path in (link, hop):
+        with pytest.raises(ValueError, match=f"others than its owner can write to {theirs}"):
+            checked(str(path))
+    loop = program.with_name("loop")
+    loop.symlink_to(loop)
+    with pytest.raises(OSError, match="symbolic links"):
+        checked(str(loop))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_a_link_of_another_user_is_not_followed(program, tmp_path):
+    sticky = tmp_path / "sticky"
+    sticky.mkdir()
+    sticky.chmod(0o1777)
+    link = sticky / "prolog"
+    link.symlink_to(program)
+    assert checked(str(link)) == str(program)
+    os.chown(link, 12_345, -1, follow_symlinks=False)
+    with pytest.raises(ValueError, match=f"{link} belongs to user 12345"):
+        checked(str(link))
+
+
 def test_one_that_is_missing_or_no_file_is_not(program):
     with pytest.raises(FileNotFoundError):
         checked(f"{program}2")
