@@ -26,6 +26,8 @@ URGENCIES = {"hold": 0, "default": 16, "expedite": 31}
 OF_CREDENTIALS = frozenset(f"RANKD_{name}" for name in ("CREDS", "TOKEN", "NATS", "CA", "TLS_CERT", "TLS_KEY"))
 OF_ENCLOSING_JOB = ("SLURM_", "RANKD_ARRAY_")
 OF_DEVICES = frozenset({"CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"})
+LONGEST = 64 * 2**10
+"""The most bytes of a variable of a step, as :mod:`rankd.wire.request_size` has it."""
 EXPORTED_ALL = "ALL"
 EXPORTED_NONE = "NONE"
 
@@ -323,11 +325,13 @@ def _travels(name: str, value: str) -> bool:
 def of_step(environment: dict[str, str]) -> dict[str, str]:
     """What a step gets of the environment in which it is started: all but what differs between nodes and processes.
 
+    A text that is too long for a request stays as the job has it.
+
     >>> of_step({"A": "1", "RANKD_DIR": "d", "RANKD_JOB_ID": "7", "SLURM_NODEID": "0", "CUDA_VISIBLE_DEVICES": "0"})
     {'A': '1', 'RANKD_DIR': 'd'}
     """
-    env = {name: value for name, value in environment.items() if _travels(name, value)}
-    return without_secrets({name: value for name, value in env.items() if not _is_of_node(name)})
+    env = {name: value for name, value in environment.items() if _travels(name, value) and not _is_of_node(name)}
+    return without_secrets({name: value for name, value in env.items() if len(value.encode()) <= LONGEST})
 
 
 def _is_of_node(name: str) -> bool:

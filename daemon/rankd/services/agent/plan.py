@@ -122,7 +122,8 @@ class Planner:
         """
         if self.hooks.prolog is None and self.hooks.epilog is None:
             return None
-        environment = hook_environment(self._place(start, self._run_as.identity(start.user)))
+        place = self._place(start, self._run_as.identity(start.user))
+        environment = {**hook_environment(place), STATE_VARIABLE: self._state}
         return JobHooks(
             prolog=self.hooks.prolog,
             epilog=self.hooks.epilog,

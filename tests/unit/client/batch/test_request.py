@@ -5,9 +5,11 @@ import pytest
 
 from rankd.cli.jobs.submit import jobs_of, with_keys
 from rankd.cli.main import _parser, main
-from rankd.client.batch.request import job_of, parse_memory
+from rankd.client.batch.request import job_of, of_step, parse_memory
 from rankd.core.errors import Refused
 from rankd.core.model.job import JobRequest
+from rankd.wire.request_size import check_request
+from rankd.wire.session import JobAttach, Step
 
 NOW = 1_700_000_000.0
 ENVIRONMENT = {"PATH": "/bin", "SECRET": "s"}
@@ -21,6 +23,13 @@ def job(line):
     made = job_of(parsed(line), ENVIRONMENT, NOW)
     assert msgspec.convert(made, JobRequest), "the daemon reads what is sent"
     return made
+
+
+def test_a_step_gets_the_environment_around_it_without_credentials_and_within_the_limits_of_a_request():
+    given = {"A": "1", "LONG": "x" * 65_537, "FITS": "x" * 65_536, "RANKD_CREDS": "c", "NATS": "nats://ann:pw@h"}
+    step = Step(command=["true"], env=of_step(given))
+    assert set(step.env) == {"A", "FITS"}
+    check_request(JobAttach(id=1, step=step))
 
 
 def test_what_is_not_asked_for_is_not_sent():
