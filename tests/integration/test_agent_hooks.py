@@ -11,6 +11,8 @@ from integration.test_agent import a_killable_agent, an_agent, an_intake, kill, 
 from integration.test_keeper_full_disk import keeper_in
 from watch import PATIENCE_S, alive, appears
 
+from rankd.core.errors import Refused
+from rankd.services.agent.plan import Planner
 from rankd.wire.message import NodeHooks
 
 TOLD = 'echo "{word} $SLURM_JOB_ID $SLURM_JOB_USER $RANKD_NODE_NAME" >> {log}'
@@ -96,6 +98,30 @@ async def test_a_job_that_is_cancelled_during_its_prolog_does_not_start_and_has_
     assert site.told[:1] == ["prolog"]
     assert "epilog 1001 alice n1" in site.log.read_text().splitlines()
     assert not (tmp_path / "ran").exists()
+
+
+async def test_a_job_whose_hooks_are_refused_once_it_is_claimed_takes_no_other_job_with_it(
+    broker, tmp_path, monkeypatch
+):
+    asked, found = [], Planner.job_hooks
+
+    def of(planner, start):
+        asked.append(start.allocation)
+        if asked.count(start.allocation) > 1 and start.allocation == 1:
+            raise Refused("no_such_user", "alice has just been removed", "user")
+        return found(planner, start)
+
+    monkeypatch.setattr(Planner, "job_hooks", of)
+    site = Site(tmp_path)
+    async with (
+        an_intake_with(broker, prolog=site.program("prolog")) as intake,
+        an_agent(options_of(broker, tmp_path)),
+    ):
+        await intake.order(starts=[start_of(1, "true"), start_of(2, "true")])
+        refused, end = await intake.ended(1), await intake.ended(2)
+    assert (refused.cause, refused.message) == ("no_such_user", "alice has just been removed")
+    assert (end.exit_status, end.cause) == (0, None)
+    assert site.log.read_text().splitlines() == ["prolog 1002 alice n1"]
 
 
 async def test_each_runs_once_although_the_agent_is_killed_while_they_run(broker, tmp_path):

@@ -120,15 +120,16 @@ class Planner:
         Raises:
             Refused: the job's user may not run jobs here.
         """
-        if self.hooks.prolog is None and self.hooks.epilog is None:
+        hooks = self.hooks  # this runs in a thread: they may change meanwhile
+        if hooks.prolog is None and hooks.epilog is None:
             return None
         place = self._place(start, self._run_as.identity(start.user))
         environment = {**hook_environment(place), STATE_VARIABLE: self._state}
         return JobHooks(
-            prolog=self.hooks.prolog,
-            epilog=self.hooks.epilog,
+            prolog=hooks.prolog,
+            epilog=hooks.epilog,
             environment=environment,
-            timeout_s=self.hooks.timeout_s,
+            timeout_s=hooks.timeout_s,
         )
 
     def _denied(self, start: StartJob) -> list[DeviceNumber]:

@@ -14,16 +14,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TypeVar
 
-import msgspec
-
 from rankd.core.errors import Refused
-from rankd.core.model.delivery import NOT_TAKEN
-from rankd.core.model.outcome import PROLOG_FAILED
 from rankd.services.agent.device_monitor import DeviceMonitor
 from rankd.services.agent.device_owner import Owners
 from rankd.services.agent.device_watch import Machine
+from rankd.services.agent.end_report import left_behind, lost_report, refused_report, unhooked_report
 from rankd.services.agent.epilog import Epilogs
-from rankd.services.agent.identity import NO_SUCH_USER, OWNER_ONLY, ROOT_REFUSED
 from rankd.services.agent.interactive_jobs import LOOP as CLIENTS_LOOP
 from rankd.services.agent.interactive_jobs import InteractiveJobs
 from rankd.services.agent.ledger import Entry, Ledger
@@ -36,8 +32,7 @@ from rankd.services.agent.runner import Around, Order
 from rankd.services.keeper.link import LOG, KeeperLink
 from rankd.services.keeper.message import EndJob, JobHooks, KeepJob
 from rankd.services.keeper.proc import Launch
-from rankd.services.keeper.spawn import NOT_EXECUTABLE
-from rankd.services.keeper.state import AgentState, Claim, EpilogClaim, Leftover
+from rankd.services.keeper.state import AgentState, EpilogClaim, Leftover, claim_of
 from rankd.services.runtime.clock import Clock
 from rankd.services.runtime.life import end_tasks, is_set
 from rankd.services.runtime.log_file import keep_small
@@ -48,9 +43,6 @@ T = TypeVar("T")
 log = logging.getLogger("rankd.agent")
 
 THREADS = 4
-MOST_SHOWN = 10
-OWN_CAUSES = frozenset({NO_SUCH_USER, OWNER_ONLY, ROOT_REFUSED, NOT_TAKEN})
-"""Refusals that are a job's cause themselves: its user can't run jobs on this node, or it waits for others again."""
 UP_S = 5.0
 PULSE_LOOP = "pulse of the keeper"
 KEEPER_BOUND_S = 120.0
@@ -215,7 +207,7 @@ class RealNode:
         ended = await self._in_thread(lambda: self._end_leftovers(leftover for _, leftover in lost))
         log.warning("%d jobs are lost; %d processes of theirs were ended", len(lost), ended)
         for entry, leftover in lost:
-            self._after_epilog(entry, leftover, _lost(entry, leftover, self._clock()))
+            self._after_epilog(entry, leftover, lost_report(entry, leftover, self._clock()))
 
     def _after_epilog(self, entry: Entry[int], leftover: Leftover, report: Report) -> None:
         """End an allocation that no keeper holds any more, after the epilog that its keeper has not run to its end."""
@@ -251,8 +243,11 @@ class RealNode:
 
     async def _claim(self, starts: Sequence[StartJob]) -> set[int]:
         files = self._planner.denial.files_of
-        claims = [_claim(one, files(one.device_ids), self._epilog_of(one)) for one in starts]
-        return await self._in_thread(lambda: self._state.claim(claims)) if claims else set()
+
+        def claim() -> set[int]:  # all in a thread: looking up a job's user may take long
+            return self._state.claim([claim_of(one, files(one.device_ids), self._epilog_of(one)) for one in starts])
+
+        return await self._in_thread(claim) if starts else set()
 
     def _epilog_of(self, start: StartJob) -> EpilogClaim | None:
         with suppress(Refused):  # whose job does not run here
@@ -269,15 +264,15 @@ class RealNode:
         for start, plan in zip(starts, plans, strict=True):
             entry = self._ledger.add(start.allocation, start.job, start.device_ids)
             if isinstance(plan, Refused):
-                failed.append((entry, _refused(entry, plan, self._clock())))
+                failed.append((entry, refused_report(entry, plan, self._clock())))
                 continue
-            hooks = self._planner.job_hooks(start)
+            launch, hooks = plan
             if hooks is not None and not self._can_hook:
-                failed.append((entry, _unhooked(entry, self._clock())))
+                failed.append((entry, unhooked_report(entry, self._clock())))
                 continue
-            self._link.ask(self._order(start, plan, hooks))
+            self._link.ask(self._order(start, launch, hooks))
             self._watch(entry)
-            self.interactive.add(_claim(start, []))
+            self.interactive.add(claim_of(start, []))
         for entry, report in failed:
             await self._end(entry, report)
 
@@ -291,7 +286,7 @@ class RealNode:
             await self._in_thread(lambda: self._remove([start.allocation for start in starts]))
             raise OSError(errno.EAGAIN, self._link.waits_for() or "no process holds this node's jobs yet")
 
-    def _plans(self, starts: Sequence[StartJob]) -> list[Launch | Refused]:
+    def _plans(self, starts: Sequence[StartJob]) -> list[tuple[Launch, JobHooks | None] | Refused]:
         """How to start these jobs. Without room for a script, their claims are given back, as without room for a claim.
 
         Raises:
@@ -303,17 +298,17 @@ class RealNode:
             self._remove([start.allocation for start in starts])
             raise
 
-    def _plan(self, start: StartJob) -> Launch | Refused:
+    def _plan(self, start: StartJob) -> tuple[Launch, JobHooks | None] | Refused:
         try:
-            return self._planner.plan(start)
+            return self._planner.plan(start), self._planner.job_hooks(start)
         except Refused as refusal:
             return refusal
 
-    def _order(self, start: StartJob, plan: Launch, hooks: JobHooks | None) -> KeepJob:
+    def _order(self, start: StartJob, launch: Launch, hooks: JobHooks | None) -> KeepJob:
         return KeepJob(
             allocation=start.allocation,
             job=start.job,
-            plan=plan,
+            plan=launch,
             time_limit_s=start.request.time_limit_s,
             grace_s=self.grace_s,
             hooks=hooks,
@@ -364,19 +359,9 @@ class RealNode:
             self._reporter.loops.drop(name)
         running = self._ledger.running()
         if running:
-            log.warning("%s", self._left_behind(running))
+            jobs = sorted(self._ledger.entries[allocation].job for allocation in running)
+            log.warning("%s", left_behind(jobs, self._state.root))
         await self._link.close(keeps_jobs=bool(running))
-
-    def _left_behind(self, running: Sequence[int]) -> str:
-        """What becomes of the jobs that run on without an agent, and what to do about them."""
-        jobs = sorted(self._ledger.entries[allocation].job for allocation in running)
-        shown = f"{', '.join(map(str, jobs[:MOST_SHOWN]))}{', …' if len(jobs) > MOST_SHOWN else ''}"
-        are = "job runs on without this agent" if len(jobs) == 1 else "jobs run on without this agent"
-        return (
-            f"{len(jobs)} {are}: {shown}; the node is down until an agent is started again with --state"
-            f" {self._state.root}, which takes them over. `rankd cancel JOB` ends one then; an agent that is stopped"
-            " with --drain-on-stop ends them all"
-        )
 
     def close(self) -> None:
         """Disconnect from the keeper, which stays with its jobs. Wait for the threads, which may remove directories."""
@@ -402,42 +387,3 @@ class RealNode:
 
     def _in_thread(self, action: Callable[[], T]) -> asyncio.Future[T]:
         return asyncio.get_running_loop().run_in_executor(self._threads, action)
-
-
-def _claim(start: StartJob, files: list[str], epilog: EpilogClaim | None = None) -> Claim:
-    wanted = start.request.interactive
-    return Claim(
-        allocation=start.allocation,
-        job=start.job,
-        devices=start.device_ids,
-        files=files,
-        interactive=wanted is not None,
-        detach_ok=wanted is not None and wanted.detach_ok,
-        epilog=epilog,
-    )
-
-
-def _lost(entry: Entry[int], leftover: Leftover, now: float) -> Report:
-    """The end of a job that an earlier agent or keeper started. The real time of its end is not known."""
-    started_at = leftover.process.started_at if leftover.process else None
-    return msgspec.structs.replace(_never_attended(entry, "lost", now), started_at=started_at)
-
-
-def _refused(entry: Entry[int], refusal: Refused, now: float) -> Report:
-    report = _never_attended(entry, refusal.code if refusal.code in OWN_CAUSES else "start_failed", now)
-    return msgspec.structs.replace(report, exit_status=NOT_EXECUTABLE, message=refusal.message)
-
-
-def _unhooked(entry: Entry[int], now: float) -> Report:
-    """The end of a job that can't be started because of a keeper of an older version."""
-    why = (
-        "the process that holds this node's jobs is of an older version, which runs no prolog and no epilog; it ends"
-        " with the last of its jobs: resume the node then"
-    )
-    report = _never_attended(entry, PROLOG_FAILED, now)
-    return msgspec.structs.replace(report, message=why, drain=why)
-
-
-def _never_attended(entry: Entry[int], cause: str, now: float) -> Report:
-    """The end of an allocation whose process this agent did not see end."""
-    return Report(allocation=entry.key, job=entry.job, kind="ended", at=now, cause=cause)

@@ -39,7 +39,7 @@ import msgspec
 from rankd.core.errors import Refused, usable
 from rankd.services.keeper.spare import BLANK, SpareDirectories
 from rankd.wire.codec import encode
-from rankd.wire.message import Report
+from rankd.wire.message import Report, StartJob
 
 T = TypeVar("T")
 
@@ -75,6 +75,20 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     interactive: bool = False
     detach_ok: bool = False
     epilog: EpilogClaim | None = None
+
+
+def claim_of(start: StartJob, files: list[str], epilog: EpilogClaim | None = None) -> Claim:
+    """The claim of an allocation that is to be started, with the files of its devices and its epilog."""
+    wanted = start.request.interactive
+    return Claim(
+        allocation=start.allocation,
+        job=start.job,
+        devices=start.device_ids,
+        files=files,
+        interactive=wanted is not None,
+        detach_ok=wanted is not None and wanted.detach_ok,
+        epilog=epilog,
+    )
 
 
 class ProcessRecord(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,9 +9,12 @@ import msgspec
 import pytest
 
 from rankd.core.errors import Refused
-from rankd.services.keeper.state import AgentState, Claim, Leftover, ProcessRecord
+from rankd.core.model.device import AssignedDevice
+from rankd.core.model.job import Interactive, JobRequest
+from rankd.services.keeper.state import AgentState, Claim, EpilogClaim, Leftover, ProcessRecord
+from rankd.services.keeper.state import claim_of as claim_of_start
 from rankd.wire.codec import encode
-from rankd.wire.message import Report
+from rankd.wire.message import Report, StartJob
 
 
 def directories(tmp_path):
@@ -27,6 +30,21 @@ def claim_of(allocation: int, job: int = 9) -> Claim:
 def state(tmp_path):
     with AgentState(tmp_path / "state") as opened:
         yield opened
+
+
+@pytest.mark.parametrize("interactive", [None, Interactive(), Interactive(detach_ok=True)])
+def test_a_claim_has_what_an_agent_must_know_that_finds_the_job_again(interactive):
+    start = StartJob(
+        allocation=3, job=9, user="alice", name="fit", nodes=["n1"], rank=0, resources={},
+        request=JobRequest(command=["true"], interactive=interactive),
+        devices=[AssignedDevice(index=0, id="g0", model="h200")],
+    )  # fmt: skip
+    epilog = EpilogClaim(program="/epilog", environment={}, timeout_s=5.0)
+    claim = claim_of_start(start, ["/dev/g0"], epilog)
+    assert (claim.allocation, claim.job, claim.epilog) == (3, 9, epilog)
+    assert (claim.devices, claim.files) == (["g0"], ["/dev/g0"])
+    assert claim.interactive == (interactive is not None)
+    assert claim.detach_ok == (interactive == Interactive(detach_ok=True))
 
 
 def test_a_claim_is_given_once(state):
