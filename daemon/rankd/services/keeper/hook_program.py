@@ -8,24 +8,27 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import logging
 import os
 import secrets
 import signal
 import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from rankd.core.model.hook import failure
-from rankd.services.keeper.cgroup_job import JobGroup
+from rankd.services.keeper.cgroup_job import GroupError, JobGroup
 from rankd.services.keeper.proc import Launch, Session, all_pids
 from rankd.services.keeper.process import Ended, Process
 from rankd.services.keeper.spawn import Helper, StartFailure
 from rankd.services.runtime.clock import Clock
 
 T = TypeVar("T")
+
+log = logging.getLogger("rankd.keeper")
 
 MARK = "RANKD_HOOK_RUN"
 """A variable with a random value, by which processes of the program are found where there are no control groups."""
@@ -37,15 +40,20 @@ MOST_LINKS = 40
 EMPTY_S = 10.0
 LOOK_S = 0.02
 READ_BYTES = 65_536
+UNKILLABLE = "left processes that can't be killed"
 
 
 class Means(NamedTuple):
-    """What it takes to run one. ``group``: a control group of its own, which is made and removed here."""
+    """What it takes to run one. ``group``: a control group of its own, which is made and removed here.
+
+    ``remove_later`` gets the directories of the group that can't be removed yet.
+    """
 
     helper: Helper
     threads: Executor
     clock: Clock
     group: JobGroup | None = None
+    remove_later: Callable[[Iterable[str]], None] | None = None
 
 
 class HookProgram:
@@ -85,10 +93,11 @@ class HookProgram:
             reason = error.strerror or str(error) if isinstance(error, OSError) else str(error)
             return self._failure(f"can't be run: {reason}")
         try:
-            return await self._attend(process, launch, in_thread)
+            failed = await self._attend(process, launch, in_thread)
         finally:
             self._process = None
-            await self._end_others(means.group, in_thread)
+            is_alone = await self._end_others(means)
+        return self._failure(UNKILLABLE) if failed is None and not is_alone else failed
 
     def _launch(self) -> Launch:
         """How to start it.
@@ -109,8 +118,10 @@ class HookProgram:
 
     def _fork(self, launch: Launch, means: Means) -> Process:
         if means.group is not None:
-            with suppress(Exception):  # without a group, it is found by its mark
+            try:
                 means.group.make()
+            except GroupError as error:  # it is found by its mark then
+                log.warning("%s", self._failure(f"runs without a control group: {error}"))
         process = Process(means.helper, means.clock)
         joins = means.group.joins() if means.group is not None else []
         process.begin(launch, [file for file in joins if os.path.exists(file)])  # noqa: PTH110 - as in cgroup_file
@@ -173,17 +184,19 @@ class HookProgram:
     def _failure(self, how: str) -> str:
         return failure(self._kind, self._program, how, self.output)
 
-    async def _end_others(
-        self, group: JobGroup | None, in_thread: Callable[[Callable[[], bool]], asyncio.Future[bool]]
-    ) -> None:
-        """Kill the processes that it has left."""
-        deadline = asyncio.get_running_loop().time() + EMPTY_S
-        while not await in_thread(lambda: self._is_alone(group)):
-            if asyncio.get_running_loop().time() > deadline:
-                return
+    async def _end_others(self, means: Means) -> bool:
+        """Kill the processes that it has left, and remove its group; returns whether none is left."""
+        loop, group = asyncio.get_running_loop(), means.group
+        deadline = loop.time() + EMPTY_S
+        while not (is_alone := await loop.run_in_executor(means.threads, self._is_alone, group)):
+            if loop.time() > deadline:
+                break
             await asyncio.sleep(LOOK_S)
         if group is not None:
-            await in_thread(lambda: not group.remove())
+            left = await loop.run_in_executor(means.threads, group.remove)
+            if means.remove_later is not None:
+                means.remove_later(left)
+        return is_alone
 
     def _is_alone(self, group: JobGroup | None) -> bool:
         """Kill what is left; returns whether there was nothing."""

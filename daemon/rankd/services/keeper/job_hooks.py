@@ -101,4 +101,4 @@ class HookedJob:
     def _means(self, kind: str) -> Means:
         around = self._around
         group = around.groups.group(f"{self._allocation}-{kind}", None)
-        return Means(around.helper, around.threads, around.clock, group)
+        return Means(around.helper, around.threads, around.clock, group, around.groups.remove_later)

@@ -1,10 +1,16 @@
-"""Which programs a node runs with its own rights."""
+"""Which programs a node runs with its own rights, and what becomes of one whose control group fails."""
 
 import os
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from rankd.services.keeper.hook_program import checked
+from rankd.services.keeper import hook_program
+from rankd.services.keeper.cgroup_job import GroupError, JobGroup
+from rankd.services.keeper.cgroup_layout import Limits
+from rankd.services.keeper.hook_program import HookProgram, Means, checked
+from rankd.services.keeper.spawn import Helper
 
 
 @pytest.fixture
@@ -76,3 +82,70 @@ def test_one_of_another_user_is_not(program, of):
     os.chown(path, 12_345, -1)
     with pytest.raises(ValueError, match=f"{path} belongs to user 12345"):
         checked(str(program))
+
+
+class BadGroup(JobGroup):
+    """A control group that can't be made for this reason, or, once made, has a process that can't be killed."""
+
+    def __init__(self, directory, problem=None):
+        super().__init__("bad", Limits(), {})
+        self._directory = directory
+        self._problem = problem
+
+    @property
+    def directories(self):
+        return (str(self._directory),)
+
+    def make(self):
+        if self._problem is not None:
+            raise self._problem
+        self._directory.mkdir()
+
+    def members(self):
+        return [1]
+
+    def kill(self):
+        """Without effect."""
+
+    def remove(self):
+        return list(self.directories) if self._directory.exists() else []
+
+
+async def result_of(program, group):
+    """Run it; returns why it has failed, and the directories that are to be removed later."""
+    helper, left = Helper(), []
+    try:
+        with ThreadPoolExecutor(1) as threads:
+            run = HookProgram("prolog", str(program), {}, 60.0)
+            return await run.run(Means(helper, threads, time.time, group, left.extend)), left
+    finally:
+        helper.close()
+
+
+async def test_one_that_leaves_what_cannot_be_killed_has_failed(program, tmp_path, monkeypatch):
+    monkeypatch.setattr(hook_program, "EMPTY_S", 0.0)
+    group = BadGroup(tmp_path / "group")
+    failed, left = await result_of(program, group)
+    assert failed == f"prolog {program} left processes that can't be killed"
+    assert left == [str(tmp_path / "group")]
+
+
+async def test_its_own_failure_is_told_first(program, tmp_path, monkeypatch):
+    monkeypatch.setattr(hook_program, "EMPTY_S", 0.0)
+    program.write_text("#!/bin/sh\nexit 3\n")
+    failed, left = await result_of(program, BadGroup(tmp_path / "group"))
+    assert failed == f"prolog {program} ended with 3"
+    assert left == [str(tmp_path / "group")]
+
+
+async def test_one_without_a_control_group_runs_and_that_is_logged(program, tmp_path, caplog):
+    group = BadGroup(tmp_path / "group", GroupError("no room for a group"))
+    assert await result_of(program, group) == (None, [])
+    [record] = [record for record in caplog.records if record.name == "rankd.keeper"]
+    expected = f"prolog {program} runs without a control group: no room for a group"
+    assert (record.levelname, record.getMessage()) == ("WARNING", expected)
+
+
+async def test_any_other_fault_of_its_group_is_no_run(program, tmp_path):
+    with pytest.raises(RuntimeError, match="a bug"):
+        await result_of(program, BadGroup(tmp_path / "group", RuntimeError("a bug")))
