@@ -166,7 +166,7 @@ def metrics(exporter: str) -> str:
 
 def settings(struct: str, prefix: str = "") -> Iterator[str]:
     """The rows of a struct's keys; those of a struct inside come in its place."""
-    kind = getattr(setting, struct)
+    kind = getattr(setting, struct)  # it imports those of service_setting
     texts = field_texts(kind)
     for field in msgspec.structs.fields(kind):
         inner = field.type

@@ -10,7 +10,7 @@ from rankd.core.errors import Refused
 from rankd.core.model.device import DeviceState
 from rankd.core.model.device_report import DeviceNote, DeviceUse
 from rankd.core.model.report import Report
-from rankd.core.model.setting import DeviceSettings
+from rankd.core.model.service_setting import DeviceSettings
 from rankd.store.look.accounting import accounting
 from rankd.store.look.device_list import devices
 from rankd.store.look.why import why

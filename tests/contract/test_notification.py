@@ -11,7 +11,7 @@ from rankd.core.change.job_action import cancel
 from rankd.core.errors import RankdError, Refused
 from rankd.core.model.array import parse_array
 from rankd.core.model.notification import Notify
-from rankd.core.model.setting import NotificationSettings
+from rankd.core.model.service_setting import NotificationSettings
 from rankd.store.engine.last_id import last_id
 from rankd.store.feed.event import read_unpublished
 from rankd.store.feed.notification import due_in, missed_events, next_lane, noted_until

@@ -34,7 +34,8 @@ from rankd.core.admission.submitter import Submitter
 from rankd.core.errors import ConfigurationError, RankdError
 from rankd.core.model.job import JobRequest
 from rankd.core.model.quantity import parse_amount
-from rankd.core.model.setting import NotificationSettings, Settings
+from rankd.core.model.service_setting import NotificationSettings
+from rankd.core.model.setting import Settings
 from rankd.core.notification.allow_list import is_allowed, pattern_problem
 from rankd.core.notification.content import Content
 from rankd.core.notification.target import BadTarget, parse_target, with_domain

@@ -11,7 +11,8 @@ from integration.stage import NOW, a_cluster, ready, running, true_in_time, writ
 from rankd.bus.connection import Bus
 from rankd.core.change import job_action
 from rankd.core.model.array import parse_array
-from rankd.core.model.setting import ForecastSettings, Settings
+from rankd.core.model.service_setting import ForecastSettings
+from rankd.core.model.setting import Settings
 from rankd.services.forecaster.forecaster import ROLE, Forecaster
 from rankd.services.forecaster.service import ForecasterOptions, run
 from rankd.services.scheduler.scheduling_source import SchedulingSource

@@ -11,7 +11,7 @@ from query_plan import plans, plans_of_reader
 
 from rankd.core.change.job_action import cancel
 from rankd.core.model.job import Dependency
-from rankd.core.model.setting import NotificationSettings
+from rankd.core.model.service_setting import NotificationSettings
 from rankd.core.notification.content import Content
 from rankd.store.feed.application import begun_applications, changing_applications
 from rankd.store.feed.charge import open_charges

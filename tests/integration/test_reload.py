@@ -19,7 +19,8 @@ from rankd.bus.diag_request import ask_diag
 from rankd.config.configuration import read_configuration
 from rankd.config.evaluation import Evaluator, parsed_queues
 from rankd.core.errors import ConfigurationError
-from rankd.core.model.setting import NodeSettings, Settings, SiteSettings
+from rankd.core.model.service_setting import NodeSettings, SiteSettings
+from rankd.core.model.setting import Settings
 from rankd.services.intake import service as intake
 from rankd.services.intake.node_watch import NodeWatch
 from rankd.services.prioritizer import service as prioritizer

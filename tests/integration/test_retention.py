@@ -12,7 +12,7 @@ import pytest
 from integration.stage import NOW, PATIENCE_S, a_cluster, rows, running, write_config
 
 from rankd.core.change import job_action
-from rankd.core.model.setting import RetentionSettings
+from rankd.core.model.service_setting import RetentionSettings
 from rankd.services.intake.relay import Relay
 from rankd.services.intake.retention_sweep import sweep
 from rankd.services.intake.service import IntakeOptions, run

@@ -11,7 +11,7 @@ from rankd.bus.connection import Bus
 from rankd.cli.main import COMMANDS
 from rankd.config.configuration import load_configuration
 from rankd.config.plugin import load_factors
-from rankd.core.model import setting
+from rankd.core.model import service_setting, setting
 from rankd.core.model.job import CHANGEABLE_FIELDS, JobRequest, state_diagram
 from rankd.core.model.setting import PrioritySettings, Settings
 from rankd.services.intake.service import Intake
@@ -143,7 +143,9 @@ def test_every_option_says_what_it_does(reference, command):
 
 
 def test_every_setting_says_what_it_does(reference):
-    kinds = [kind for kind in vars(setting).values() if isinstance(kind, type) and kind.__module__ == setting.__name__]
+    modules = {module.__name__: module for module in (setting, service_setting)}
+    found = [kind for module in modules.values() for kind in vars(module).values() if isinstance(kind, type)]
+    kinds = dict.fromkeys(kind for kind in found if kind.__module__ in modules)
     fields = [(kind, field.name) for kind in kinds for field in msgspec.structs.fields(kind)]
     tables = {"priority", "fairshare", "plugins", "scheduling", "admission", "node", "retention", "qos", "adapters"}
     tables |= {"privacy", "nodes", "notifications", "devices", "nats", "sessions"}

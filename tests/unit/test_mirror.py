@@ -51,6 +51,7 @@ DECLARES = {
     "core/model/node.py": "a record and its states",
     "core/model/report.py": "a record",
     "core/model/priority_class.py": "a record",
+    "core/model/service_setting.py": "records of settings; reading them is config/settings.py's",
     "core/model/setting.py": "records of settings; reading them is config/settings.py's",
     "core/placement/problem.py": "records of a cycle's input and output",
     "core/ranking/application_sort.py": "a protocol",

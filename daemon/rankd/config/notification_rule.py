@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from rankd.core.errors import Problem
-from rankd.core.model.setting import NotificationSettings
+from rankd.core.model.service_setting import NotificationSettings
 from rankd.core.notification.address import is_known_private
 from rankd.core.notification.allow_list import needs_mail, pattern_host, pattern_problem
 from rankd.core.notification.target import is_address, is_host

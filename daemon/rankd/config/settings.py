@@ -21,13 +21,7 @@ from rankd.core.errors import ConfigurationError, Problem, Refused
 from rankd.core.mismatch import mismatches, not_finite
 from rankd.core.model.nodelist import unfold
 from rankd.core.model.quantity import Amount
-from rankd.core.model.setting import (
-    AdapterSettings,
-    AdmissionSettings,
-    PrioritySettings,
-    SchedulingSettings,
-    Settings,
-)
+from rankd.core.model.setting import AdapterSettings, AdmissionSettings, PrioritySettings, SchedulingSettings, Settings
 from rankd.core.placement.backfill_rule import useless_order
 
 FILE = "rankd.toml"

@@ -3,7 +3,7 @@
 import pytest
 
 from rankd.config.notification_rule import MailServer, check_notifications, mail_server, sender, unreachable_targets
-from rankd.core.model.setting import NotificationSettings
+from rankd.core.model.service_setting import NotificationSettings
 
 
 def paths(**fields) -> list[str]:

@@ -7,7 +7,8 @@ from builder import admission_tables
 
 from rankd.core.admission.admission_cache import Admission
 from rankd.core.admission.submitter import Submitter
-from rankd.core.model.setting import NotificationSettings, Settings
+from rankd.core.model.service_setting import NotificationSettings
+from rankd.core.model.setting import Settings
 from rankd.services.intake.rests import Rests
 from rankd.services.intake.submission import (
     AT_ONCE,

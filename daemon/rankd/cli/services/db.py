@@ -109,7 +109,7 @@ def run_prune(arguments: argparse.Namespace) -> int:
     """Delete old jobs and events once, as the intake does regularly. Services may run at the same time."""
     import uvloop
 
-    from rankd.core.model.setting import RetentionSettings
+    from rankd.core.model.service_setting import RetentionSettings
     from rankd.services.intake.retention_sweep import sweep
     from rankd.store.engine.url import open_database
 

@@ -9,7 +9,7 @@ import msgspec
 
 from rankd.core.errors import Refused
 from rankd.core.model.notification import OF_WHOLE_ARRAYS, Notify, Wanted, wanted_of
-from rankd.core.model.setting import NotificationSettings
+from rankd.core.model.service_setting import NotificationSettings
 from rankd.core.near_name import cut
 from rankd.core.notification.address import is_known_private
 from rankd.core.notification.allow_list import is_allowed

@@ -6,7 +6,7 @@ import msgspec
 
 from rankd.core.change.job_change import Change, JobState
 from rankd.core.model.job import Event, State
-from rankd.core.model.setting import DeviceSettings
+from rankd.core.model.service_setting import DeviceSettings
 
 FIRST_S = 600.0
 """A job is never idle in these first seconds of its run: programs load their data then."""

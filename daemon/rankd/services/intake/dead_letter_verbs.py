@@ -11,7 +11,7 @@ from rankd.bus.endpoint import Reply, Verb
 from rankd.core.admission.submitter import Submitter
 from rankd.core.change.dead_letter import check_whole, waiting_letter
 from rankd.core.errors import RankdError, Refused, Unavailable
-from rankd.core.model.setting import NotificationSettings
+from rankd.core.model.service_setting import NotificationSettings
 from rankd.services.intake.durable_submission import Submit
 from rankd.services.intake.look_verbs import LookVerbs, own_users
 from rankd.services.intake.submission import rejected_of

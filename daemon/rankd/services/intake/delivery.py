@@ -16,7 +16,7 @@ from rankd.core.errors import Refused, RoleLost, Unavailable
 from rankd.core.model.delivery import Waiting, is_away, is_overdue
 from rankd.core.model.node_holder import NODE_TAKEN
 from rankd.core.model.report import Report
-from rankd.core.model.setting import NodeSettings
+from rankd.core.model.service_setting import NodeSettings
 from rankd.services.intake.foreign_report import ForeignReports
 from rankd.services.runtime.clock import Clock
 from rankd.store.engine.connection import Connection

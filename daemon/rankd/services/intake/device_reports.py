@@ -11,7 +11,7 @@ from rankd.core.errors import Refused
 from rankd.core.model.device_record import StoredDevice
 from rankd.core.model.device_report import check_uses
 from rankd.core.model.node_holder import NODE_TAKEN
-from rankd.core.model.setting import DeviceSettings
+from rankd.core.model.service_setting import DeviceSettings
 from rankd.services.intake.foreign_report import ForeignReports
 from rankd.services.runtime.clock import Clock
 from rankd.store.engine.connection import Connection

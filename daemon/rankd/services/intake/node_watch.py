@@ -19,7 +19,8 @@ from rankd.core.model.device import with_failed
 from rankd.core.model.node import Node, NodeState
 from rankd.core.model.node_holder import Agent, is_taken, refusal
 from rankd.core.model.report import Report
-from rankd.core.model.setting import NodeSettings, Settings
+from rankd.core.model.service_setting import NodeSettings
+from rankd.core.model.setting import Settings
 from rankd.core.printable import printable
 from rankd.services.intake.owned_nodes import Complaints, OwnedNodes
 from rankd.services.runtime.clock import Clock

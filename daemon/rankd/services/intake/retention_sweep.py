@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 
 from rankd.core.errors import Unavailable
-from rankd.core.model.setting import RetentionSettings
+from rankd.core.model.service_setting import RetentionSettings
 from rankd.services.runtime.clock import Clock
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.database import Database

@@ -14,7 +14,7 @@ from contextlib import suppress
 
 import msgspec
 
-from rankd.core.model.setting import NotificationSettings
+from rankd.core.model.service_setting import NotificationSettings
 from rankd.core.notification.content import Content, subject_of, text_of
 from rankd.core.notification.target import Target
 from rankd.services.notifier.attempt import AttemptFailed

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from rankd.core.errors import RankdError, Refused
-from rankd.core.model.setting import NotificationSettings
+from rankd.core.model.service_setting import NotificationSettings
 from rankd.core.notification.allow_list import is_allowed
 from rankd.core.notification.target import MAIL, WEB, BadTarget, Target, parse_target, with_domain
 from rankd.identity.signing_key import read_signing_key, signature

@@ -13,7 +13,7 @@ from nats.aio.msg import Msg
 from rankd.bus.connection import LOST, Bus
 from rankd.bus.consumer import GivenConsumer
 from rankd.core.errors import Unavailable
-from rankd.core.model.setting import NotificationSettings
+from rankd.core.model.service_setting import NotificationSettings
 from rankd.services.notifier.statistic import NotifierStatistic
 from rankd.services.runtime.clock import Clock
 from rankd.services.runtime.life import Patience

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rankd.config.notification_rule import MailServer, mail_server, sender
-from rankd.core.model.setting import NotificationSettings
+from rankd.core.model.service_setting import NotificationSettings
 from rankd.core.notification.content import Content, subject_of, text_of
 from rankd.services.notifier.attempt import AttemptFailed
 from rankd.services.notifier.connection import tls_context

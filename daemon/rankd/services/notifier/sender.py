@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 
 from rankd.bus.connection import Bus
 from rankd.core.errors import RankdError, Unavailable
-from rankd.core.model.setting import NotificationSettings
+from rankd.core.model.service_setting import NotificationSettings
 from rankd.core.notification.pace import Pauses, is_given_up, pause_after
 from rankd.services.notifier.attempt import AttemptFailed
 from rankd.services.notifier.lane_load import LaneLoad

@@ -22,7 +22,7 @@ from rankd.bus.diag_request import answer_diag
 from rankd.bus.health import answer_health
 from rankd.bus.tls_files import TlsFiles
 from rankd.config.configuration import Configuration
-from rankd.core.model.setting import NotificationSettings
+from rankd.core.model.service_setting import NotificationSettings
 from rankd.core.notification.pace import Pauses
 from rankd.identity.credentials import source_of
 from rankd.services.notifier.dispatch import Ways, send

@@ -13,7 +13,8 @@ from urllib.parse import urlsplit
 
 from rankd.core.admission.submitter import Submitter
 from rankd.core.errors import Refused
-from rankd.core.model.setting import Settings, WebSettings
+from rankd.core.model.service_setting import WebSettings
+from rankd.core.model.setting import Settings
 from rankd.services.web.session import Session, is_change_token
 from rankd.wire.subject import WEB
 

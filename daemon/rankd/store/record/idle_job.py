@@ -9,7 +9,7 @@ from sqlalchemy import and_, func, select, update
 
 from rankd.core.change.idle_job import ACTOR, CAUSE, DeviceIdleness, idle_event, is_to_be_ended, is_to_be_noted
 from rankd.core.model.report import Report
-from rankd.core.model.setting import DeviceSettings
+from rankd.core.model.service_setting import DeviceSettings
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.listed import values_of
 from rankd.store.record.job import apply_changes, read_states

@@ -16,7 +16,7 @@ from sqlalchemy import bindparam, case, delete, func, insert, not_, select, upda
 
 from rankd.core.errors import RankdError, Refused
 from rankd.core.model.notification import Notify, Wanted, is_wanted
-from rankd.core.model.setting import NotificationSettings
+from rankd.core.model.service_setting import NotificationSettings
 from rankd.core.notification.content import Content
 from rankd.core.notification.pace import HOUR_S, is_given_up, next_slot, send_at
 from rankd.core.notification.target import MAIL, BadTarget, parse_target, with_domain

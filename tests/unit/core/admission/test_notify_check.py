@@ -9,7 +9,8 @@ from rankd.core.admission.submitter import Submitter
 from rankd.core.errors import Refused
 from rankd.core.model.job import JobRequest
 from rankd.core.model.notification import Notify
-from rankd.core.model.setting import NotificationSettings, Settings
+from rankd.core.model.service_setting import NotificationSettings
+from rankd.core.model.setting import Settings
 
 OPEN = NotificationSettings(allow=["mailto:*@example.org"], mail_domain="example.org")
 ALICE = Submitter("alice", privileged=False)

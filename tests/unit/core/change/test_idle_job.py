@@ -6,7 +6,7 @@ import pytest
 from rankd.core.change.idle_job import DeviceIdleness, believable_s, idle_event, is_to_be_ended, is_to_be_noted
 from rankd.core.change.job_change import JobState
 from rankd.core.model.job import State
-from rankd.core.model.setting import DeviceSettings
+from rankd.core.model.service_setting import DeviceSettings
 
 RULE = DeviceSettings(idle_notify_s=3600, idle_cancel_s=7200)
 IDLE = DeviceIdleness(allocation=1, job=7, node="n1", running_s=90_000, before_s=3400, after_s=3700)

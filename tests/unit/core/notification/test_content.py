@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankd.core.model.setting import NotificationSettings
+from rankd.core.model.service_setting import NotificationSettings
 from rankd.core.notification.content import LONGEST_SUBJECT, Content, subject_of, text_of
 from rankd.services.notifier.mail import message_of
 

@@ -4,7 +4,8 @@ import pytest
 from builder import NOW
 
 from rankd.core.errors import Refused
-from rankd.core.model.setting import PrivacySettings, Settings, WebSettings
+from rankd.core.model.service_setting import WebSettings
+from rankd.core.model.setting import PrivacySettings, Settings
 from rankd.services.web.session import Session, change_token
 from rankd.services.web.visitor import NOBODY, Visitor, check_change, check_host, is_listed, may_read_metrics, visitor
 
