@@ -1,9 +1,13 @@
 """What jobs waited for: six parts that add up to the time until the first start or the end."""
 
+from collections import Counter
+
+import pytest
 from builder import NOW
 from contract.arrays import submit_array
 from contract.store import ALICE, ROOT
 from contract.world import allocate, end
+from msgspec.structs import replace
 
 from rankd.core.change.job_action import cancel, hold, release
 from rankd.core.change.job_change import Change
@@ -84,6 +88,36 @@ async def test_columns_are_counted_in_the_order_of_the_changes(store):
     gone = Change(job=job, state=State.PENDING, event=Event.CANCEL, actor="x", columns={"ended_at": NOW + 6})
     found = (await store.write(count_waits, [held, gone], NOW + 4))[job]
     assert (found["waited_starting_s"], found["waited_held_s"], found["waited_s"]) == (4.0, 2.0, 6.0)
+
+
+@pytest.mark.parametrize(("user", "application"), [("alice", -1), ("alice", -2), ("", -1), ("", -2)])
+async def test_the_cause_of_the_own_queue_counts_before_that_of_any(store, user, application):
+    [job] = await store.submit("alice", at=NOW)
+    [row] = await store.rows("jobs", id=job)
+    common, foreign = reason(row["shape"], "resources"), reason(row["shape"], "of others")
+    own = replace(common, queue=row["queue_id"], user=user, application=application, reason="reserved")
+    others = [replace(foreign, queue=row["queue_id"] + 1, user=user), replace(foreign, queue=own.queue, user="bob")]
+    await store.write(save_spells, [common, *others], None, NOW)
+    await store.write(save_spells, [own], [], NOW + 4)
+    await store.write(act, [job], ALICE, NOW + 10, cancel)
+    assert await parts_of(store, job) == {"resources": 4.0, "reserved": 6.0}
+
+
+async def test_of_the_kinds_that_share_a_shape_only_the_changed_one_with_a_long_history_is_thinned(store):
+    rows = [reason(7, "resources"), reason(7, "reserved")]
+    kinds = [[replace(row, user=user) for row in rows] for user in ("alice", "bob", "eve")]
+    await store.write(save_spells, [first for first, _ in kinds], None, NOW)
+    for number in range(1, MOST_SPELLS):
+        new, old = number % 2, (number - 1) % 2
+        now = NOW + number
+        await store.write(save_spells, [kind[new] for kind in kinds[:2]], [kind[old] for kind in kinds[:2]], now)
+    for number in (1, 2):
+        await store.write(save_spells, [kinds[2][number % 2]], [kinds[2][(number - 1) % 2]], NOW + number)
+    counts = Counter(row["user"] for row in await store.rows("reason_spells"))
+    assert counts == {"alice": MOST_SPELLS, "bob": MOST_SPELLS, "eve": 3}
+    await store.write(save_spells, [kinds[0][0]], [kinds[0][1]], NOW + MOST_SPELLS)
+    counts = Counter(row["user"] for row in await store.rows("reason_spells"))
+    assert (counts["alice"] < MOST_SPELLS, counts["bob"], counts["eve"]) == (True, MOST_SPELLS, 3)
 
 
 async def test_long_histories_are_thinned_and_kinds_that_are_gone_are_forgotten(store):

@@ -10,7 +10,8 @@ from contract.world import BLOCKED, FIRST, RUNNING, SECOND, allocate, fill_world
 from query_plan import plans, plans_of_reader
 
 from rankd.core.change.job_action import cancel
-from rankd.core.model.job import Dependency
+from rankd.core.change.job_change import Change
+from rankd.core.model.job import Dependency, Event, State
 from rankd.core.model.service_setting import NotificationSettings
 from rankd.core.notification.content import Content
 from rankd.store.feed.application import begun_applications, changing_applications
@@ -28,6 +29,7 @@ from rankd.store.look.newest import newest
 from rankd.store.look.queue_first import first_of_queues
 from rankd.store.look.rank_window import RankFilter, window
 from rankd.store.look.service_past import last_generations
+from rankd.store.record.allocation import ReasonRow
 from rankd.store.record.allocation_device import devices_of, devices_of_nodes, held_devices
 from rankd.store.record.array import which_are_arrays
 from rankd.store.record.array_match import outcome_of, waiting_array
@@ -51,11 +53,12 @@ from rankd.store.record.job_story import past_events
 from rankd.store.record.notification import Due, Outcome, Parcel, finish, note_events, prune_done
 from rankd.store.record.pending_count import count_pending
 from rankd.store.record.report import take_reports
+from rankd.store.record.wait_part import count_waits, save_spells
 from rankd.wire.message import JobFilter, Report
 
 LONG = re.compile(
     r"SCAN (jobs|job_events|allocations|allocation_nodes|allocation_devices|applications|dead_letters|notifications"
-    r"|old_keys)\b"
+    r"|old_keys|reason_spells)\b"
     r"(?: USING.* INDEX (\w+))?"
 )
 SHORT = {
@@ -75,6 +78,8 @@ PARCEL = Parcel(event_id=1, place=0, job=1, user="alice", target="mailto:alice@e
 AFTER_A_JOB = [Dependency(type="afterok", job=BLOCKED)]
 ENDED = Report(allocation=3, job=RUNNING, kind="ended", at=NOW, exit_status=1)
 NONE = Named(frozenset(), 0)
+HOLDS = Change(job=FIRST, state=State.PENDING, event=Event.HOLD, actor="root", columns={"held": True})
+REASON = ReasonRow(queue=0, shape=1, time_limit_s=-1, user="", application=-2, reason="resources", fact="too few")
 
 
 @pytest.fixture
@@ -151,6 +156,7 @@ def watched(verb, *arguments, **named):
         (noted_until, []),
         (missed_events, [1]),
         (which_are_arrays, [[1, 2]]),
+        (count_waits, [[HOLDS], NOW]),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
@@ -171,6 +177,7 @@ async def test_a_reading_scans_no_long_table(world, verb, arguments):
         (note_events, [[1, 2, 3, 4], NotificationSettings(), NOW]),
         (finish, [[Outcome(Due(1, PARCEL, "mailto", 0, NOW))], NOW]),
         (prune_done, [NOW]),
+        (save_spells, [[REASON], [], NOW]),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )

@@ -36,8 +36,8 @@ class DecisionLog:
         def write(connection: Connection) -> int:
             if has_new_reasons:
                 known = None if before is None else before.reasons
-                save_reasons(connection, decision.reasons, known)
-                save_spells(connection, decision.reasons, known, now)
+                gone, new = save_reasons(connection, decision.reasons, known)
+                save_spells(connection, new, None if known is None else gone, now)
             if has_new_reservations:
                 save_reservations(connection, decision.reservations, cycle, now)
             return commit_allocations(connection, decision.allocations, cycle, now)

@@ -199,10 +199,13 @@ def _revisions(connection: Connection, wanted: Sequence[int]) -> dict[int, int]:
     return {row[0]: row[1] for row in connection.execute(_REVISIONS, {"jobs": wanted})}
 
 
-def save_reasons(connection: Connection, reasons: Collection[ReasonRow], before: Collection[ReasonRow] | None) -> None:
-    """Store the newest cycle's reasons for waiting. ``before``: the stored rows; None if they are not known.
+def save_reasons(
+    connection: Connection, reasons: Collection[ReasonRow], before: Collection[ReasonRow] | None
+) -> tuple[frozenset[ReasonRow], frozenset[ReasonRow]]:
+    """Store the newest cycle's reasons for waiting; returns those that are gone and those that are new.
 
-    Tasks get their names in place of the ids of their records.
+    Tasks get their names in place of the ids of their records. ``before``: the stored rows; None if they are not known,
+    then all reasons are new.
     """
     if before is None:
         connection.execute(_ALL_REASONS)
@@ -211,6 +214,7 @@ def save_reasons(connection: Connection, reasons: Collection[ReasonRow], before:
     run_each(connection, _REASON, [msgspec.structs.asdict(row) for row in gone])
     rows = [msgspec.structs.astuple(row) for row in _with_names(connection, new)]
     bulk_insert(connection, "wait_reasons", _REASON_COLUMNS, rows)
+    return gone, new
 
 
 def _with_names(connection: Connection, rows: Collection[ReasonRow]) -> Collection[ReasonRow]:

@@ -21,6 +21,7 @@ from rankd.store.engine.connection import Connection
 from rankd.store.engine.listed import listed, values_of
 from rankd.store.engine.plan import most
 from rankd.store.engine.prepared import run_each
+from rankd.store.engine.word import TEXTS
 from rankd.store.schema.table import jobs, reason_spells
 
 MOST_SPELLS = 64
@@ -56,7 +57,13 @@ _ROWS = (
     .select_from(_WANTED.join(jobs, _OF.id == _WANTED.c.value).outerjoin(_ARRAY, _ARRAY.c.id == _OF.array_job))
     .where(_OF.waited_s.is_(None))
 )
-_SPELLS = select(*_KEY, _S.since, _S.cause).where(_S.shape.in_(values_of("shapes"))).order_by(*_KEY, _S.since)
+_OF_SHAPES = _S.shape.in_(values_of("shapes"))
+_SPELLS = (
+    select(*_KEY, _S.since, _S.cause)
+    .where(_OF_SHAPES, _S.queue_id.in_(values_of("queues")), _S.user.in_(values_of("users", TEXTS)))
+    .order_by(*_KEY, _S.since)
+)
+_LONG = select(*_KEY).where(_OF_SHAPES).group_by(*_KEY).having(func.count() > most(MOST_SPELLS))
 _ALL = select(*_KEY, _S.since, _S.cause).order_by(*_KEY, _S.since)
 _GONE = select(*_KEY, _S.since).where(_S.cause == "", _S.since < bindparam("before")).limit(most(_FORGET_AT_ONCE))
 _IS_OF = (
@@ -66,6 +73,7 @@ _IS_OF = (
     _S.user == bindparam("of_user"),
     _S.application_id == bindparam("application"),
 )
+_SPELLS_OF_ONE = select(*_KEY, _S.since, _S.cause).where(*_IS_OF).order_by(_S.since)
 _FORGET = delete(reason_spells).where(*_IS_OF, _S.since <= bindparam("until"))
 _FORGET_ONE = delete(reason_spells).where(*_IS_OF, _S.since == bindparam("at"))
 
@@ -85,18 +93,17 @@ class FoundReason(Protocol):
     reason: str
 
 
-def save_spells(connection: Connection, reasons: Collection[Any], before: Collection[Any] | None, now: float) -> None:
+def save_spells(connection: Connection, new: Collection[Any], gone: Collection[Any] | None, now: float) -> None:
     """Note since when jobs of each kind wait for what. Writes only kinds of which the cause has changed.
 
-    ``reasons``: of the newest cycle; ``before``: those of the last one, None if they are not known.
+    ``new``: reasons that the last cycle did not have; ``gone``: those that only the last one had. ``gone`` is None if
+    the last ones are not known; then ``new`` are all reasons.
     """
-    if before is None:
-        last = _causes(reasons)
+    last = _causes(new)
+    if gone is None:
         stored = {key: history[-1].cause for key, history in _histories(connection.execute(_ALL)).items()}
     else:
-        known = frozenset(before)
-        last = _causes(frozenset(reasons).difference(known))
-        stored = dict(_causes(known.difference(reasons)))
+        stored = dict(_causes(gone))
     keys = stored.keys() | last.keys()
     changed = {key: last.get(key) for key in keys if stored.get(key) is not last.get(key)}
     if not changed:
@@ -116,8 +123,10 @@ def _causes(reasons: Iterable[FoundReason]) -> dict[Key, WaitCause]:
 
 def _forget(connection: Connection, changed: Collection[Key], now: float) -> None:
     """Thin long histories, and forget kinds of which no job has waited for long."""
-    histories = _of_shapes(connection, {key[1] for key in changed})
-    old = [_named(key, at=spell.since) for key in changed for spell in thinned(histories.get(key, []), MOST_SPELLS)]
+    rows = connection.execute(_LONG, {"shapes": {key[1] for key in changed}})
+    long = [key for row in rows if (key := (row[0], row[1], row[2], row[3], row[4])) in changed]
+    found = _histories(row for key in long for row in connection.execute(_SPELLS_OF_ONE, _named(key)))
+    old = [_named(key, at=spell.since) for key, spells in found.items() for spell in thinned(spells, MOST_SPELLS)]
     run_each(connection, _FORGET_ONE, old)
     gone = connection.execute(_GONE, {"before": now - KEPT_S}).all()
     run_each(connection, _FORGET, [_named(tuple(row[:5]), until=row[5]) for row in gone])
@@ -125,10 +134,6 @@ def _forget(connection: Connection, changed: Collection[Key], now: float) -> Non
 
 def _named(key: Sequence[Any], **others: object) -> dict[str, object]:
     return dict(zip(("queue", "of_shape", "limit", "of_user", "application"), key, strict=True)) | others
-
-
-def _of_shapes(connection: Connection, shapes: Collection[int]) -> dict[Key, list[Spell]]:
-    return _histories(connection.execute(_SPELLS, {"shapes": shapes})) if shapes else {}
 
 
 def _histories(rows: Iterable[Sequence[Any]]) -> dict[Key, list[Spell]]:
@@ -178,8 +183,19 @@ def _read(
     """The rows of those of these jobs that wait for their first start, and what jobs of their kinds waited for."""
     rows = {row.id: row for row in connection.execute(_ROWS, {"wanted": wanted})}
     waiting = {job: _waiting(row) for job, row in rows.items()}
-    shapes = {rows[job].shape for job, one in waiting.items() if one.cause is None}
-    return rows, waiting, _of_shapes(connection, shapes)
+    return rows, waiting, _of_kinds(connection, [rows[job] for job, one in waiting.items() if one.cause is None])
+
+
+def _of_kinds(connection: Connection, eligible: Sequence[Any]) -> dict[Key, list[Spell]]:
+    """At least the histories that :func:`_of_kind` may use for the jobs of these rows."""
+    if not eligible:
+        return {}
+    wanted = {
+        "shapes": {row.shape for row in eligible},
+        "queues": {0, *(row.queue_id for row in eligible)},
+        "users": {"", *(row.user for row in eligible)},
+    }
+    return _histories(connection.execute(_SPELLS, wanted))
 
 
 def _waiting(row: Any) -> Waiting:  # noqa: ANN401 - a row of _ROWS
