@@ -13,6 +13,7 @@ from sqlalchemy import insert
 from rankd.config.change import Change
 from rankd.core.adapter.input import Input, QosRow
 from rankd.core.change.node_action import drain
+from rankd.core.fairshare.decay import charge
 from rankd.core.fairshare.tree import AccountTree
 from rankd.core.forecast.outlook import StartRange
 from rankd.core.model.association import Association
@@ -22,7 +23,7 @@ from rankd.core.model.queue import Partition
 from rankd.core.model.setting import AdapterSettings, PrioritySettings
 from rankd.core.ranking.delta import Delta
 from rankd.core.ranking.factor import Per
-from rankd.core.ranking.ranking import rank
+from rankd.core.ranking.ranking import Usage, rank
 from rankd.store.engine.last_id import last_id
 from rankd.store.record.adapter import StoredInput
 from rankd.store.record.adapter_result import register_adapters, save_input
@@ -66,6 +67,13 @@ LONG_AGO = NOW - 100_000
 ADAPTER = AdapterSettings(name="grades", input="qos", adapter="csv")
 CLASS = PriorityClass(name="high", value=1000, description="first")
 SETTINGS = PrioritySettings(weights=WEIGHTS)
+USED_BY_ALICE = float(charge(1.0, NOW - 50, NOW - 40, NOW, SETTINGS.fairshare.half_life_s))
+"""By the job ``DONE``."""
+USAGE = Usage(
+    amounts=np.array([USED_BY_ALICE, 10.0]), at=np.full(2, NOW), users=np.array([1]),
+    rates=np.array([1.0]), since=np.array([NOW - 10]), until=np.array([np.inf]),
+)  # fmt: skip
+"""What alice and bob have used: bob's are the rest of the job ``GONE``, and the job ``RUNNING``."""
 
 
 class Luck:
@@ -107,9 +115,9 @@ async def fill_world(database):
     await database.take_role("intake", NOW)
     await _fill_administration(store)
     await _fill_jobs(store)
-    bob = store.catalog.associations["physics", "bob"]
-    settlement = Settlement(associations=[(10.0, NOW, bob)], allocations=[1, 2])
-    ranking = await store_generation(store, FULL, [FIRST, SECOND], settlement)
+    alice, bob = (store.catalog.associations["physics", user] for user in ("alice", "bob"))
+    settlement = Settlement(associations=[(10.0, NOW, bob), (USED_BY_ALICE, NOW, alice)], allocations=[1, 2])
+    ranking = await store_generation(store, FULL, [FIRST, SECOND], settlement, USAGE)
     await store.submit("alice", at=NOW, class_value=50)
     await store_delta(store, ranking)
     await store.submit("bob", at=NOW + 1)
@@ -206,8 +214,11 @@ def job_rows(rows):
     ]  # fmt: skip
 
 
-def ranking_state(store, rows):
-    """What a ranking looks at: these rows of the table of jobs, and one partition with the configured queues."""
+def ranking_state(store, rows, usage=None):
+    """What a ranking looks at: these rows of the table of jobs, and one partition with the configured queues.
+
+    ``usage``: that of alice and bob; by default nothing.
+    """
     ids = {path: id_ for (_, path), id_ in store.catalog.queues.items()}
     queues = [view(id_, path, ids.get(path.rpartition(".")[0])) for path, id_ in sorted(ids.items())]
     users = [Association(account="physics", user=user) for user in ("alice", "bob")]
@@ -215,16 +226,16 @@ def ranking_state(store, rows):
     pairs = sorted(tree.user_indices, key=tree.user_indices.__getitem__)
     n_qos = max(store.catalog.qos.values()) + 1
     return state(
-        *job_rows(rows), queues=queues, tree=tree, usage=no_usage(len(users)),
+        *job_rows(rows), queues=queues, tree=tree, usage=usage or no_usage(len(users)),
         association_ids=np.array([store.catalog.associations[pair] for pair in pairs]),
         qos_priorities=np.zeros(n_qos), qos_factors=np.full(n_qos, np.nan),
     )  # fmt: skip
 
 
-async def store_generation(store, number, jobs, settlement=None):
+async def store_generation(store, number, jobs, settlement=None, usage=None):
     """Store a full generation that ranks these jobs, and make it visible."""
     rows = [row for job in jobs for row in await store.rows("jobs", id=job)]
-    given = ranking_state(store, rows)
+    given = ranking_state(store, rows, usage)
     ranking = rank(given, SETTINGS, FACTORS, NOW, for_deltas=True)
     revision = await store.read(last_id, "job_events")
     n_nodes = len(given.tree.parents)
