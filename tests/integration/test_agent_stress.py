@@ -13,6 +13,7 @@ from integration.test_agent import an_agent, an_intake, keeper_of, options_of, s
 from watch import PATIENCE_S, alive, appears, gone
 
 from rankd.services.agent.service import run
+from rankd.services.keeper.spare import BLANK
 from rankd.services.runtime.life import end_tasks
 
 TIMES = 50
@@ -102,7 +103,7 @@ async def test_without_room_on_its_disk_it_starts_nothing_new_and_recovers_by_it
         await asyncio.to_thread((tmp_path / "fifo").write_text, "go\n")
         assert (await intake.ended(1)).exit_status == 3  # though its end can't be written down
         async with asyncio.timeout(PATIENCE_S):
-            while (small_disk / "allocations/1").exists():
+            while not is_put_away(small_disk, 1):
                 await asyncio.sleep(0)
         fill(filler)
         await intake.start(2, "true", **output)
@@ -110,6 +111,14 @@ async def test_without_room_on_its_disk_it_starts_nothing_new_and_recovers_by_it
         assert not intake.of(2, "started")
         filler.unlink()
         assert (await intake.ended(2)).exit_status == 0
+
+
+def is_put_away(state: Path, allocation: int) -> bool:
+    """Whether the directory of an allocation is a spare one: emptied, so that nothing more gives room again."""
+    if (state / "allocations" / str(allocation)).exists():
+        return False
+    left = [path for spare in (state / "spare").iterdir() for path in spare.iterdir()]
+    return all(path.name == BLANK and path.stat().st_size == 0 for path in left)
 
 
 def fill(path: Path) -> None:
