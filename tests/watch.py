@@ -6,9 +6,13 @@ import asyncio
 import ctypes
 import os
 import select
-from collections.abc import AsyncIterator, Iterator
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
+from typing import TypeVar
+
+T = TypeVar("T")
 
 PATIENCE_S = float(os.environ.get("RANKD_TEST_PATIENCE_S", "300"))
 """How long a test waits for what must come. A busy machine takes its time; that is not a fault."""
@@ -16,9 +20,21 @@ PATIENCE_S = float(os.environ.get("RANKD_TEST_PATIENCE_S", "300"))
 SLOWNESS = float(os.environ.get("RANKD_TEST_SLOWNESS", "1"))
 """How much longer a program takes to start here than on an ordinary machine: 10 where the processor is emulated."""
 
+LOOK_EVERY_S = 0.05
+"""How often a test looks for what nobody announces. Without pauses, it takes a core from what it waits for."""
+
 IN_CLOSE_WRITE, IN_MOVED_TO, IN_CREATE, IN_DELETE = 0x8, 0x80, 0x100, 0x200
 ALL_CHANGES = IN_CLOSE_WRITE | IN_MOVED_TO | IN_CREATE | IN_DELETE
 _libc = ctypes.CDLL(None, use_errno=True)
+
+
+def comes(look: Callable[[], T]) -> T:
+    """What ``look`` gives, once that is true. For what no file, process or message announces."""
+    end = time.monotonic() + PATIENCE_S
+    while not (found := look()):
+        assert time.monotonic() < end, f"it did not come in {PATIENCE_S} s; the last look gave {found!r}"
+        time.sleep(LOOK_EVERY_S)
+    return found
 
 
 async def appears(path: Path) -> str:

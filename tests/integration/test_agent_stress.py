@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from integration.test_agent import an_agent, an_intake, keeper_of, options_of, start_of
-from watch import PATIENCE_S, alive, appears, gone
+from watch import LOOK_EVERY_S, PATIENCE_S, alive, appears, gone
 
 from rankd.services.agent.service import run
 from rankd.services.keeper.spare import BLANK
@@ -104,7 +104,7 @@ async def test_without_room_on_its_disk_it_starts_nothing_new_and_recovers_by_it
         assert (await intake.ended(1)).exit_status == 3  # though its end can't be written down
         async with asyncio.timeout(PATIENCE_S):
             while not is_put_away(small_disk, 1):
-                await asyncio.sleep(0)
+                await asyncio.sleep(LOOK_EVERY_S)
         fill(filler)
         await intake.start(2, "true", **output)
         await intake.until(lambda: intake.times_given[2] > 1)

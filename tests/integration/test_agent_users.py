@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from integration.test_agent import stage, start_of
 from integration.test_agent_user import SUBMITTER, needs_root, of, reachable  # noqa: F401 - a fixture
+from watch import LOOK_EVERY_S
 
 JOBS = int(os.environ.get("RANKD_TEST_JOBS", "1500"))
 BATCH = 50
@@ -33,9 +34,9 @@ async def test_jobs_of_two_users_run_exactly_once_each(broker, reachable):  # no
             numbers = range(first, min(first + BATCH, JOBS + 1))
             await intake.order(starts=[a_job(number, reachable) for number in numbers])
             while len(ends(intake)) < first - AT_ONCE:
-                await asyncio.sleep(0)
+                await asyncio.sleep(LOOK_EVERY_S)
         while len(ends(intake)) < JOBS:
-            await asyncio.sleep(0)
+            await asyncio.sleep(LOOK_EVERY_S)
         wrong = [report for _, report in intake.reports if report.kind == "ended" and report.exit_status != 0]
         assert [(report.allocation, report.message) for report in wrong[:3]] == []
         counts = Counter((report.kind, report.allocation) for _, report in intake.reports)

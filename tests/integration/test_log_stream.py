@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 from soak.link import Link
-from watch import PATIENCE_S
+from watch import LOOK_EVERY_S, PATIENCE_S
 
 from rankd.bus.connection import Bus
 from rankd.bus.log_stream import LogStream
@@ -160,7 +160,7 @@ async def test_a_client_that_vanishes_is_forgotten(broker, tmp_path, monkeypatch
             [reader] = sessions._readers._readers.values()
             assert (len(sessions._open), reader.handles) == (1, 1)
             while sessions._open or reader.handles:
-                await asyncio.sleep(0)
+                await asyncio.sleep(LOOK_EVERY_S)
 
 
 async def test_input_of_a_user_without_a_session_reaches_no_agent(broker, tmp_path):

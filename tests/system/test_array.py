@@ -6,7 +6,7 @@ import json
 import time
 
 import pytest
-from watch import PATIENCE_S
+from watch import LOOK_EVERY_S, PATIENCE_S
 
 SHOW = 'echo "$RANKD_ARRAY_JOB_ID $RANKD_ARRAY_TASK_ID $RANKD_ARRAY_TASK_COUNT $RANKD_ARRAY_TASK_MIN \
 $RANKD_ARRAY_TASK_MAX $RANKD_ARRAY_TASK_STEP $RANKD_JOB_ID"'
@@ -33,7 +33,7 @@ def ended(machine, array: int) -> dict:
     """The array's record, once it has ended."""
     deadline = time.monotonic() + PATIENCE_S
     while (row := record(machine, array))["ended_at"] is None and time.monotonic() < deadline:
-        machine.rankd("queue", "-h")  # takes its time, as a look does
+        time.sleep(LOOK_EVERY_S)
     return row
 
 

@@ -10,7 +10,7 @@ import os
 import time
 
 import pytest
-from watch import PATIENCE_S
+from watch import LOOK_EVERY_S, PATIENCE_S
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,7 @@ def until(machine, job: int, **wanted) -> dict:
     deadline = time.monotonic() + PATIENCE_S
     while not all((row := record(machine, job))[name] == value for name, value in wanted.items()):
         assert time.monotonic() < deadline, (wanted, dict(row))
-        machine.rankd("queue", "-h")  # takes its time, as a look does
+        time.sleep(LOOK_EVERY_S)
     return row
 
 

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import threading
 import time
+from itertools import chain, repeat
 from pathlib import Path
 
 import msgspec
@@ -171,14 +172,14 @@ class Reader:
     def _compare(self, where: str, command: Command, varying: str, status: int) -> None:
         """Looking commands are repeated until they show it: other processes must come that far."""
         until = time.monotonic() + (PATIENCE_S if LOOKS.match(command.text) else 0)
-        while True:
+        for pause_s in chain((0.1, 0.2), repeat(0.4)):  # each look is a process that takes a core from the others
             output, ended = self._session.run(command.text)
             wrong = command.shown is not None and differs(command.shown, output, varying)
             if not wrong and ended == status:
                 return
             if time.monotonic() >= until:
                 break
-            time.sleep(0.1)
+            time.sleep(pause_s)
         shown = "" if command.shown is None else f"\nthe page shows:\n{command.shown}"
         self.wrong.append(f"{where}: $ {command.text}{shown}\nit gives (status {ended}, must be {status}):\n{output}")
 

@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 from system.client import connected
 from system.conftest import Machine
+from watch import comes
 
 from rankd.bus.login import log_in_again, short_path
 from rankd.core.errors import Unavailable
@@ -205,9 +206,7 @@ def test_only_root_at_the_socket_gets_a_job_with_roots_rights(shared):
     said = shared.rankd_fails("submit", *nats, "--enqueue", "--", "true")
     assert said.endswith("; leave out --enqueue, too\n"), "it asks first"
     asyncio.run(enqueue(shared, "root"))
-    while not (letters := shared.rows("SELECT code FROM dead_letter")):
-        assert shared.up["ready"]
-    assert letters == [{"code": "root_refused"}]
+    assert comes(lambda: shared.rows("SELECT code FROM dead_letter")) == [{"code": "root_refused"}]
     assert "Submitted" in shared.rankd("submit", "--as", "daemon", "--", "true")
     assert shared.rows("SELECT user FROM job") == [{"user": "daemon"}]
 

@@ -7,6 +7,7 @@ import json
 import pytest
 from system.test_array import ended, record
 from system.test_evaluate import rankd, state
+from watch import comes
 
 from rankd.core.model.nodelist import unfold
 
@@ -60,8 +61,7 @@ def test_directives_name_nodes_too(machine, nodes, tmp_path):
 
 def test_why_says_that_no_node_has_the_name(machine):
     job = int(machine.rankd("submit", "--parsable", "-w", "elsewhere", "--", "true"))
-    while record(machine, job)["reason"] is None:
-        machine.rankd("queue", "-h")
+    comes(lambda: record(machine, job)["reason"])
     assert "rankd/node in (elsewhere)" in machine.rankd("why", str(job))
     machine.rankd("cancel", str(job))
 

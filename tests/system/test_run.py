@@ -13,7 +13,7 @@ import time
 
 import pytest
 from system.conftest import RANKD
-from watch import PATIENCE_S
+from watch import PATIENCE_S, comes
 
 ALICE, BOB = ("--as", "alice"), ("--as", "bob")
 
@@ -42,9 +42,7 @@ def started(site, *words, **more):
 
 def number_of(site, name: str, state: str = "running") -> int:
     """The job of this name, once it is in this state."""
-    until = time.monotonic() + PATIENCE_S
-    while not (found := site.rows("SELECT id FROM job WHERE name = ? AND state = ?", name, state)):
-        assert time.monotonic() < until
+    found = comes(lambda: site.rows("SELECT id FROM job WHERE name = ? AND state = ?", name, state))
     return found[0]["id"]
 
 

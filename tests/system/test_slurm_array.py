@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from system.test_array import ended, record, tasks
+from watch import comes
 
 WRITES = """#!/bin/sh
 #SBATCH --job-name=shards
@@ -149,14 +150,12 @@ def _command() -> str:
 
 def test_the_queue_folds_what_waits_and_shows_each_task_that_runs(machine, sbatch):
     array = sbatch("#!/bin/sh\n#SBATCH -a 1-8%2 -o /dev/null\nexec sleep 1000\n")
-    while list(states(machine, array).values()).count("running") < 2:
-        machine.rankd("queue", "-h")
+    comes(lambda: list(states(machine, array).values()).count("running") >= 2)
     assert sorted(names(machine, array)) == [f"{array}_1", f"{array}_2", f"{array}_[3-8%2]"]
     assert set(names(machine, array, "-r")) == {f"{array}_{index}" for index in range(1, 9)}
     assert set(names(machine, array, "-t", "R")) == {f"{array}_1", f"{array}_2"}
     assert names(machine, array, "-t", "PD") == [f"{array}_[3-8%2]"]
-    while record(machine, array)["reason"] != "array limit":
-        machine.rankd("queue", "-h")
+    comes(lambda: record(machine, array)["reason"] == "array limit")
     some = machine.rankd("queue", "-h", "-j", f"{array}_1,{array}_2").splitlines()
     assert sorted(line.split()[0] for line in some) == [f"{array}_1", f"{array}_2"]
     prio = machine.rankd("prio", "-h", "-j", f"{array}_[4-5]").split()

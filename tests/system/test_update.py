@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import time
 
-from watch import PATIENCE_S
+from watch import comes
 
 ALICE, BOB = ("--as", "alice"), ("--as", "bob")
 
@@ -63,9 +62,6 @@ def test_a_change_is_on_record_and_outlives_the_death_of_every_service(machine):
     assert [event["actor"] for event in events] == ["alice"] * 3
     machine.rankd("cancel", *ALICE, str(first))
     query = "SELECT class_value, queue, override_by FROM job_priority WHERE rank IS NOT NULL"
-    deadline = time.monotonic() + PATIENCE_S
-    while not machine.rows(query) and time.monotonic() < deadline:
-        machine.rankd("db", "sql", "SELECT 1")  # takes its time, as a look does
-    assert machine.rows(query) == [{"class_value": 5000, "queue": "root.batch", "override_by": None}]
+    assert comes(lambda: machine.rows(query)) == [{"class_value": 5000, "queue": "root.batch", "override_by": None}]
     [event] = machine.rows("SELECT actor, detail FROM job_event WHERE job_id = ? AND event = 'update'", first)
     assert (event["actor"], json.loads(event["detail"])) == ("root", {"fixed_priority": {"before": None, "after": 77}})
