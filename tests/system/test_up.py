@@ -9,6 +9,7 @@ import signal
 import subprocess
 from pathlib import Path
 
+import pytest
 from system.client import connected
 from system.conftest import RANKD
 from watch import PATIENCE_S
@@ -63,9 +64,16 @@ async def test_a_time_limit_ends_a_job_and_a_signal_is_recorded(machine):
     assert row == {"signal": 9, "exit_status": None}
 
 
-async def test_bad_input_gets_code_message_and_field(machine):
-    machine.start("--no-local-agent")
-    async with connected(machine.up["nats"], machine.services) as client:
+@pytest.fixture(scope="module")
+def site(shared_machine):
+    """One for the tests that leave it as it is, but for jobs that wait."""
+    shared_machine.start("--no-local-agent")
+    return shared_machine
+
+
+async def test_bad_input_gets_code_message_and_field(site):
+    [before] = site.rows("SELECT count(*) AS n FROM job")
+    async with connected(site.up["nats"], site.services) as client:
         subject = "rankd.v1.user.alice.job.submit"
         unknown = await client.ask(subject, {"command": ["true"], "qeue": "root.default"})
         assert (unknown["code"], unknown["field"]) == ("unknown_field", "qeue")
@@ -85,12 +93,11 @@ async def test_bad_input_gets_code_message_and_field(machine):
         atomic = await client.ask(subject, {"jobs": [{"command": ["true"]}, {"command": []}], "atomic": True})
         assert not atomic["accepted"]
         assert len(atomic["rejected"]) == 1
-    assert machine.rows("SELECT count(*) AS n FROM job") == [{"n": 1}]
+    assert site.rows("SELECT count(*) AS n FROM job") == [{"n": before["n"] + 1}]
 
 
-async def test_the_same_key_is_the_same_job(machine):
-    machine.start("--no-local-agent")
-    async with connected(machine.up["nats"], machine.services) as client:
+async def test_the_same_key_is_the_same_job(site):
+    async with connected(site.up["nats"], site.services) as client:
         subject = "rankd.v1.user.alice.job.submit"
         first = await client.ask(subject, {"command": ["true"], "key": "k"})
         assert await client.ask(subject, {"command": ["true"], "key": "k"}) == first
@@ -98,17 +105,16 @@ async def test_the_same_key_is_the_same_job(machine):
         assert other != first
 
 
-async def test_a_reply_to_a_subject_that_is_no_inbox_is_never_sent(machine):
+async def test_a_reply_to_a_subject_that_is_no_inbox_is_never_sent(site):
     """The confused deputy: the daemon must not speak where the asker may not."""
-    machine.start("--no-local-agent")
-    async with connected(machine.up["nats"], machine.services) as client:
+    async with connected(site.up["nats"], site.services) as client:
         trap = await client.connection.subscribe("rankd.v1.node.victim.>")
         await client.connection.publish(
             "rankd.v1.user.mallory.job.submit", b'{"command": ["true"]}', reply="rankd.v1.node.victim.allocation"
         )
         await client.ask("rankd.v1.user.alice.job.list", {})
         assert trap.pending_msgs == 0
-    assert machine.rows("SELECT count(*) AS n FROM job") == [{"n": 0}]
+    assert site.rows("SELECT 1 FROM job WHERE user = 'mallory'") == []
 
 
 async def test_breakdowns_add_up_and_held_jobs_have_no_rank(machine):
@@ -180,9 +186,8 @@ async def test_a_job_that_runs_when_everything_stops_runs_again_after_the_next_s
     assert allocations == [{"n": 2}]
 
 
-def test_a_second_up_in_the_same_directory_is_refused(machine):
-    machine.start("--no-local-agent")
-    refused = machine.rankd("up", "--dir", str(machine.directory), status=3)
+def test_a_second_up_in_the_same_directory_is_refused(site):
+    refused = site.rankd("up", "--dir", str(site.directory), status=3)
     assert "starting in" in refused
 
 
