@@ -47,10 +47,11 @@ def is_up(machine: Machine, node: str) -> bool:
     return bool(machine.rows("SELECT name FROM node WHERE name = ? AND state = 'up'", node))
 
 
-@pytest.fixture
-def head(machine) -> Machine:
-    machine.start("--no-local-agent", "--listen", SECOND)
-    return machine
+@pytest.fixture(scope="module")
+def head(shared_machine) -> Machine:
+    """One for all tests; each has nodes of its own, so that no other test's invitation or revocation counts."""
+    shared_machine.start("--no-local-agent", "--listen", SECOND)
+    return shared_machine
 
 
 @pytest.fixture
@@ -79,24 +80,24 @@ async def test_an_agent_enrols_once_and_needs_no_token_later(head, host):
 
 
 async def test_a_token_is_for_its_node_and_for_one_use(head, host, tmp_path):
-    token = head.rankd("node", "enrol", "n2")
-    said = host.run("agent", "--state", "state", "--name", "n3", "--token-file", "-", token=token, status=1)
-    assert "those of node 'n2', and this agent is 'n3'; give --name n2" in said
+    token = head.rankd("node", "enrol", "n4")
+    said = host.run("agent", "--state", "state", "--name", "n5", "--token-file", "-", token=token, status=1)
+    assert "those of node 'n4', and this agent is 'n5'; give --name n4" in said
     with agent(host, "--token-file", "-", token=token):
-        await until(lambda: is_up(head, "n2"))
+        await until(lambda: is_up(head, "n4"))
     other = Home(tmp_path / "other")
     said = other.run("agent", "--state", "state", "--token-file", "-", token=token, status=1)
     assert "this invitation was used at" in said
-    assert "is for the node 'n2'" in other.run("login", token=token, status=2)
+    assert "is for the node 'n4'" in other.run("login", token=token, status=2)
     user = head.rankd("auth", "invite", "alice")
     assert "for user 'alice', not for a node" in other.run("agent", "--state", "state", "--token", user, status=2)
 
 
 async def test_an_agent_that_is_killed_during_its_first_start_gets_in_with_the_same_token(head, host):
     """The key is on the disk before the exchange, and the record is written last."""
-    token = head.rankd("node", "enrol", "n2")
+    token = head.rankd("node", "enrol", "n6")
     with agent(host, "--token-file", "-", token=token):
-        await until(lambda: is_up(head, "n2"))
+        await until(lambda: is_up(head, "n6"))
     state = host.directory / "state"
     key = read_credentials(state / "node.creds").seed
     digest = json.loads((state / "node.json").read_text())["invitation"]
@@ -108,45 +109,45 @@ async def test_an_agent_that_is_killed_during_its_first_start_gets_in_with_the_s
 
 
 async def test_a_revoked_agent_stops_and_says_why_and_a_new_token_lets_it_in_again(head, host):
-    token = head.rankd("node", "enrol", "n2")
+    token = head.rankd("node", "enrol", "n7")
     with agent(host, "--token-file", "-", token=token) as (process, log):
-        await until(lambda: is_up(head, "n2"))
+        await until(lambda: is_up(head, "n7"))
         job = host.directory / "job-runs"
-        head.rankd("submit", "--", "sh", "-c", f"touch {job}; sleep 601")
+        number = head.rankd("submit", "--parsable", "--", "sh", "-c", f"touch {job}; sleep 601")
         await until(job.exists)
-        assert "is revoked" in head.rankd("auth", "revoke", "--node", "n2")
+        assert "is revoked" in head.rankd("auth", "revoke", "--node", "n7")
         await asyncio.to_thread(process.wait, PATIENCE_S)
         assert process.returncode == 1
         last = log.read_text().splitlines()[-1]
         assert last.startswith(f"rankd: the NATS server at nats://{SECOND}:")
-        assert "does not accept the credentials of 'n2'" in last
+        assert "does not accept the credentials of 'n7'" in last
         assert "they have expired or were revoked; get new ones" in last
     with agent(host) as (process, log):  # it does not try for ever
         await asyncio.to_thread(process.wait, PATIENCE_S)
         assert process.returncode == 1
-    with agent(host, "--token-file", "-", "--drain-on-stop", token=head.rankd("node", "enrol", "n2")):
-        await until(lambda: is_up(head, "n2"))
-        assert head.rows("SELECT state FROM job WHERE id = 1") == [{"state": "running"}]  # it ran on
+    with agent(host, "--token-file", "-", "--drain-on-stop", token=head.rankd("node", "enrol", "n7")):
+        await until(lambda: is_up(head, "n7"))
+        assert head.rows("SELECT state FROM job WHERE id = ?", int(number)) == [{"state": "running"}]  # it ran on
 
 
-@pytest.mark.parametrize("whose", [("node", "n3"), ("user", "alice")])
+@pytest.mark.parametrize("whose", [("node", "n9"), ("user", "alice")])
 def test_an_agent_with_credentials_of_another_says_so_and_ends(head, host, whose):
     file = head.credentials(*whose)
-    said = host.run("agent", "--state", "state", "--nats", head.up["nats"], "--creds", str(file), "--name", "n2",
+    said = host.run("agent", "--state", "state", "--nats", head.up["nats"], "--creds", str(file), "--name", "n8",
                     status=1)  # fmt: skip
-    assert f"are those of {whose[0]} '{whose[1]}', and this agent represents node 'n2'" in said
+    assert f"are those of {whose[0]} '{whose[1]}', and this agent represents node 'n8'" in said
 
 
 async def test_an_agent_renews_its_credentials_in_time(head, host):
-    with agent(host, "--token-file", "-", token=head.rankd("node", "enrol", "n2")):
-        await until(lambda: is_up(head, "n2"))
+    with agent(host, "--token-file", "-", token=head.rankd("node", "enrol", "n10")):
+        await until(lambda: is_up(head, "n10"))
     kept = host.directory / "state" / "node.creds"
-    head.rankd("auth", "creds", "--node", "n2", "--lasts", "20s", "--out", str(kept))
+    head.rankd("auth", "creds", "--node", "n10", "--lasts", "20s", "--out", str(kept))
     ends = read_credentials(kept).claims().expires_at
     with agent(host) as (process, log):
         await until(lambda: read_credentials(kept).claims().expires_at > ends + 86_400)
         await asyncio.sleep(max(0.0, ends + 1 - time.time()))  # what it had at its start has ended
-        await until(lambda: is_up(head, "n2"))
+        await until(lambda: is_up(head, "n10"))
         assert process.poll() is None, log.read_text()
         assert "Submitted batch job" in head.rankd("submit", "--wait", "--", "true")
 
@@ -154,11 +155,11 @@ async def test_an_agent_renews_its_credentials_in_time(head, host):
 def test_an_agent_whose_credentials_ended_says_what_to_do(head, host):
     state = host.directory / "state"
     state.mkdir()
-    head.rankd("auth", "creds", "--node", "n2", "--lasts", "1s", "--out", str(state / "node.creds"))
-    (state / "node.json").write_text(json.dumps({"nats": head.up["nats"], "name": "n2", "invitation": "d"}))
+    head.rankd("auth", "creds", "--node", "n11", "--lasts", "1s", "--out", str(state / "node.creds"))
+    (state / "node.json").write_text(json.dumps({"nats": head.up["nats"], "name": "n11", "invitation": "d"}))
     time.sleep(1.5)
     said = host.run("agent", "--state", str(state), status=1)
-    assert "on the head: rankd node enrol n2, then give --token-file" in said
+    assert "on the head: rankd node enrol n11, then give --token-file" in said
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ import os
 import stat
 import subprocess
 from contextlib import AsyncExitStack, asynccontextmanager
+from itertools import count
 from pathlib import Path
 
 import nats
@@ -24,17 +25,36 @@ JOB = {"command": ["true"], "resources": {"vcore": 1000}}
 """It waits for ever."""
 
 
-@pytest.fixture
-def creds(machine):
-    """Starts ``rankd up`` and returns a function that writes credentials."""
-    machine.start("--name", "here")
+def writing(machine):
+    """A function that writes credentials, each in a file of its own."""
+    numbers = count()
 
     def write(role: str, name: str, *more: str) -> Path:
-        file = machine.directory.parent / f"{role}-{name}.creds"
+        file = machine.directory.parent / f"{role}-{name}-{next(numbers)}.creds"
         machine.rankd("auth", "creds", f"--{role}", name, *more, "--out", str(file))
         return file
 
     return write
+
+
+@pytest.fixture
+def creds(machine):
+    """Starts ``rankd up`` and returns a function that writes credentials."""
+    machine.start("--name", "here")
+    return writing(machine)
+
+
+@pytest.fixture(scope="module")
+def site(shared_machine):
+    """One for the tests that stop nothing, and revoke only what no other test has."""
+    shared_machine.start("--name", "here")
+    return shared_machine
+
+
+@pytest.fixture(scope="module")
+def issue(site):
+    """As :func:`creds`, of the shared site."""
+    return writing(site)
 
 
 @asynccontextmanager
@@ -89,10 +109,9 @@ async def heard(connection, subject: str = ">") -> list:
     return messages
 
 
-@pytest.mark.usefixtures("creds")
-def test_nobody_connects_without_credentials(machine, tmp_path):
+def test_nobody_connects_without_credentials(site, tmp_path):
     for given in (None, _of_another_site(tmp_path)):
-        is_refused(machine, given)
+        is_refused(site, given)
 
 
 def _of_another_site(directory: Path) -> Path:
@@ -104,9 +123,8 @@ def _of_another_site(directory: Path) -> Path:
     return file
 
 
-@pytest.mark.usefixtures("creds")
-def test_secrets_are_private_and_on_no_command_line(machine):
-    auth = machine.directory / "auth"
+def test_secrets_are_private_and_on_no_command_line(site):
+    auth = site.directory / "auth"
     assert stat.S_IMODE(auth.stat().st_mode) == 0o700
     files = [path for path in auth.iterdir() if path.is_file()]
     names = {
@@ -123,10 +141,10 @@ def test_secrets_are_private_and_on_no_command_line(machine):
     assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}
     secret = (auth / "site.key").read_text().strip()
     seeds = [path.read_text().split("SEED-----\n")[1].split("\n")[0] for path in files if path.suffix == ".creds"]
-    texts = [(machine.directory / "up.json").read_text()]
-    texts += [path.read_text() for path in (machine.directory / "log").iterdir()]
-    texts += [Path(f"/proc/{pid}/cmdline").read_text() for pid in machine.up["pids"].values()]
-    texts += [Path(f"/proc/{pid}/environ").read_text() for pid in machine.up["pids"].values()]
+    texts = [(site.directory / "up.json").read_text()]
+    texts += [path.read_text() for path in (site.directory / "log").iterdir()]
+    texts += [Path(f"/proc/{pid}/cmdline").read_text() for pid in site.up["pids"].values()]
+    texts += [Path(f"/proc/{pid}/environ").read_text() for pid in site.up["pids"].values()]
     assert not [text for text in texts for word in (secret, *seeds) if word in text]
 
 
@@ -182,10 +200,10 @@ TABLE = [  # who asks, subject, whether somebody answers
 ]
 
 
-async def test_each_role_reaches_its_own_subjects_and_no_others(machine, creds):
-    files = {"user": creds("user", "alice"), "admin": creds("user", "carol", "--admin"), "node": creds("node", "n2")}
+async def test_each_role_reaches_its_own_subjects_and_no_others(site, issue):
+    files = {"user": issue("user", "alice"), "admin": issue("user", "carol", "--admin"), "node": issue("node", "n2")}
     async with AsyncExitStack() as stack:
-        open_ = {role: await stack.enter_async_context(client_of(machine, file)) for role, file in files.items()}
+        open_ = {role: await stack.enter_async_context(client_of(site, file)) for role, file in files.items()}
         for role, subject, is_answered in TABLE:
             answer = await asked(open_[role], subject)
             is_refused = answer in ("NoRespondersError", "TimeoutError") or _is_without_streams(answer)
@@ -197,9 +215,9 @@ def _is_without_streams(answer: dict | str) -> bool:
     return isinstance(answer, dict) and answer.get("error", {}).get("err_code") == 10039
 
 
-async def test_no_reply_subject_makes_anybody_speak_for_the_sender(machine, creds):
+async def test_no_reply_subject_makes_anybody_speak_for_the_sender(site, issue):
     """Each subject that a user or node can publish to, with each subject of another's as the reply."""
-    alice, bob, node = creds("user", "alice"), creds("user", "bob"), creds("node", "n2")
+    alice, bob, node = issue("user", "alice"), issue("user", "bob"), issue("node", "n2")
     foreign = [
         "rankd.v1.event.job.bob", "rankd.v1.event.job.alice", "rankd.v1.event.ranking", "rankd.v1.enqueue.bob",
         "rankd.v1.deadletter.bob", "rankd.v1.node.here.allocation", "rankd.v1.node.here.report",
@@ -211,10 +229,10 @@ async def test_no_reply_subject_makes_anybody_speak_for_the_sender(machine, cred
     publishable = [f"rankd.v1.user.alice.{verb}" for verb in verbs]
     reports = [f"rankd.v1.node.n2.{kind}" for kind in ("register", "heartbeat", "leave", "take", "report")]
     async with (
-        client_of(machine, alice) as of_alice,
-        client_of(machine, bob) as of_bob,
-        client_of(machine, node) as of_node,
-        client_of(machine, machine.services) as services,
+        client_of(site, alice) as of_alice,
+        client_of(site, bob) as of_bob,
+        client_of(site, node) as of_node,
+        client_of(site, site.services) as services,
     ):
         streams = services.jetstream()
         before = [(await streams.stream_info(name)).state.last_seq for name in STREAMS]
@@ -237,15 +255,15 @@ async def test_no_reply_subject_makes_anybody_speak_for_the_sender(machine, cred
             for number in range(first + 1, last + 1)
         ]
         assert not [subject for subject in stored if "alice" in subject or "bob" in subject or "enqueue" in subject]
-    assert "Submitted" in machine.rankd("submit", "--", "true")  # everything is still there
+    assert "Submitted" in site.rankd("submit", "--", "true")  # everything is still there
 
 
 STREAMS = ("RANKD_EVENTS", "RANKD_SUBMISSIONS", "RANKD_DEAD_LETTERS")
 
 
-async def test_events_reach_their_owner_only(machine, creds):
-    alice, bob = creds("user", "alice"), creds("user", "bob")
-    async with client_of(machine, alice) as of_alice, client_of(machine, bob) as of_bob:
+async def test_events_reach_their_owner_only(site, issue):
+    alice, bob = issue("user", "alice"), issue("user", "bob")
+    async with client_of(site, alice) as of_alice, client_of(site, bob) as of_bob:
         at_alice, at_bob = await heard(of_alice), await heard(of_bob)
         answer = await asked(of_alice, "rankd.v1.user.alice.job.submit", JOB)
         assert "id" in answer, answer
@@ -257,9 +275,9 @@ async def test_events_reach_their_owner_only(machine, creds):
         assert not [message.subject for message in at_bob if ".job." in message.subject]
 
 
-async def test_a_user_publishing_as_an_event_reaches_nobody(machine, creds):
-    alice, bob = creds("user", "alice"), creds("user", "bob")
-    async with client_of(machine, alice) as of_alice, client_of(machine, bob) as of_bob:
+async def test_a_user_publishing_as_an_event_reaches_nobody(site, issue):
+    alice, bob = issue("user", "alice"), issue("user", "bob")
+    async with client_of(site, alice) as of_alice, client_of(site, bob) as of_bob:
         at_bob = await heard(of_bob)
         for subject in ("rankd.v1.event.job.bob", "rankd.v1.event.ranking", "rankd.v1.event.node.here", "_INBOX.bob"):
             await of_alice.publish(subject, b'{"events":[]}')
@@ -286,36 +304,36 @@ async def test_revocation_ends_open_connections_and_gives_nothing_back(machine, 
         assert "id" in await asked(connection, "rankd.v1.user.alice.job.submit", JOB)
 
 
-def test_watching_ends_with_a_message_when_the_access_is_revoked(machine, creds):
-    place = ["--nats", machine.up["nats"], "--creds", str(creds("user", "alice"))]
-    machine.rankd("submit", "--user", "alice", "--hold", "--", "true")
+def test_watching_ends_with_a_message_when_the_access_is_revoked(site, issue):
+    place = ["--nats", site.up["nats"], "--creds", str(issue("user", "wanda"))]
+    site.rankd("submit", "--user", "wanda", "--hold", "--", "true")
     command = [*RANKD, "watch", "--since", "now-1hour", *place]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as watching:
         assert "submit" in watching.stdout.readline()
-        machine.rankd("auth", "revoke", "--user", "alice")
+        site.rankd("auth", "revoke", "--user", "wanda")
         said = watching.communicate(timeout=PATIENCE_S)[1]
     assert watching.returncode != 0
-    assert "does not accept the credentials of 'alice'" in said
+    assert "does not accept the credentials of 'wanda'" in said
 
 
-def test_an_ordinary_user_who_asks_for_health_is_told_who_may(machine, creds):
-    place = ["--nats", machine.up["nats"], "--creds", str(creds("user", "alice"))]
-    said = machine.rankd_fails("health", "intake", *place, status=3)
+def test_an_ordinary_user_who_asks_for_health_is_told_who_may(site, issue):
+    place = ["--nats", site.up["nats"], "--creds", str(issue("user", "alice"))]
+    said = site.rankd_fails("health", "intake", *place, status=3)
     assert "intake does not answer users; ask with an administrator's credentials, or `rankd diag`" in said
 
 
-def test_an_ordinary_users_credentials_do_not_act_for_others(machine, creds, tmp_path):
-    file = creds("user", "alice")
+def test_an_ordinary_users_credentials_do_not_act_for_others(site, issue, tmp_path):
+    file = issue("user", "alice")
     elsewhere = tmp_path / "home"
     elsewhere.mkdir()
     own = elsewhere / "alice.creds"
     file.rename(own)
-    place = ["--nats", machine.up["nats"], "--creds", str(own)]
-    assert "Submitted" in machine.rankd("submit", *place, "--", "true")
-    assert "are those of 'alice'" in machine.rankd_fails("submit", *place, "--as", "bob", "--", "true")
-    assert "not an administrator" in machine.rankd_fails("submit", *place, "--admin", "--", "true")
-    assert "submit without --enqueue" in machine.rankd_fails("submit", *place, "--enqueue", "--", "true")
-    assert "alice" in machine.rankd("list", *place)
+    place = ["--nats", site.up["nats"], "--creds", str(own)]
+    assert "Submitted" in site.rankd("submit", *place, "--", "true")
+    assert "are those of 'alice'" in site.rankd_fails("submit", *place, "--as", "bob", "--", "true")
+    assert "not an administrator" in site.rankd_fails("submit", *place, "--admin", "--", "true")
+    assert "submit without --enqueue" in site.rankd_fails("submit", *place, "--enqueue", "--", "true")
+    assert "alice" in site.rankd("list", *place)
 
 
 def test_no_auth_is_for_loopback_only(machine):
@@ -353,9 +371,8 @@ def test_a_revocation_that_the_broker_did_not_hear_of_holds_from_its_next_start(
     is_refused(machine, file)
 
 
-def test_credentials_that_can_not_be_written_are_an_error_of_one_line(machine):
-    machine.start("--no-local-agent")
-    said = machine.rankd_fails("auth", "creds", "--user", "alice", "--out", "none/alice.creds")
+def test_credentials_that_can_not_be_written_are_an_error_of_one_line(site):
+    said = site.rankd_fails("auth", "creds", "--user", "alice", "--out", "none/alice.creds")
     assert "none/alice.creds can't be used: No such file or directory" in said
 
 
@@ -377,17 +394,17 @@ def agent_fails(machine, tmp_path, creds: Path, *more: str) -> str:
     return done.stderr
 
 
-def test_an_agent_with_anothers_credentials_ends_and_says_whose_they_are(machine, creds, tmp_path):
-    n2 = creds("node", "n2")
-    said = agent_fails(machine, tmp_path, n2, "--name", "n3")
-    assert "those of node 'n2', and this agent represents node 'n3'" in said
-    assert "--name n2" in said
-    assert "those of user 'alice'" in agent_fails(machine, tmp_path, creds("user", "alice"), "--name", "n3")
-    machine.rankd("auth", "revoke", "--node", "n2")
-    assert "does not accept the credentials of 'n2'" in agent_fails(machine, tmp_path, n2, "--name", "n2")
+def test_an_agent_with_anothers_credentials_ends_and_says_whose_they_are(site, issue, tmp_path):
+    n4 = issue("node", "n4")
+    said = agent_fails(site, tmp_path, n4, "--name", "n3")
+    assert "those of node 'n4', and this agent represents node 'n3'" in said
+    assert "--name n4" in said
+    assert "those of user 'alice'" in agent_fails(site, tmp_path, issue("user", "alice"), "--name", "n3")
+    site.rankd("auth", "revoke", "--node", "n4")
+    assert "does not accept the credentials of 'n4'" in agent_fails(site, tmp_path, n4, "--name", "n4")
 
 
-def test_an_agent_whose_credentials_others_can_read_ends_and_says_so(machine, creds, tmp_path):
-    n2 = creds("node", "n2")
+def test_an_agent_whose_credentials_others_can_read_ends_and_says_so(site, issue, tmp_path):
+    n2 = issue("node", "n2")
     n2.chmod(0o644)
-    assert f"chmod 600 {n2}" in agent_fails(machine, tmp_path, n2, "--name", "n2")
+    assert f"chmod 600 {n2}" in agent_fails(site, tmp_path, n2, "--name", "n2")
