@@ -135,13 +135,20 @@ def test_the_keyboard_reaches_everything(tab):
 
 def test_what_if_computes_and_applies_nothing(tab, site):
     before = site.rows("SELECT count(*) AS n FROM configuration")
-    page = tab.open("/whatif")
-    page.get_by_label("size").fill("90000")
+    page = tab.open("/whatif?class.low=-70")
+    slider, field = page.get_by_label("size, slider"), page.locator('[name="weight.size"]')
+    slider.focus()
+    slider.press("End")
+    expect(field).to_have_value("20000")
+    field.fill("90000")
+    expect(slider).to_have_value("20000")  # a number beyond the end of the slider counts all the same
     page.locator('[name="offset.root.default"]').fill("-40")
     page.get_by_label("Cores on each node").fill("1")
     page.get_by_role("button", name="Compute").click()
     expect(page.get_by_text("[priority.weights]")).to_be_visible(**PATIENCE)
     expect(page.get_by_text("size = 90000")).to_be_visible()
     expect(page.get_by_text("priority.offset: -40")).to_be_visible()
+    expect(page.get_by_text("rankd class create --admin low --value -70")).to_be_visible()
+    assert findings(page) == []
     expect(page.get_by_text("The new job would have rank")).to_be_visible()
     assert site.rows("SELECT count(*) AS n FROM configuration") == before

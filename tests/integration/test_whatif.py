@@ -90,6 +90,8 @@ async def test_other_weights_move_the_jobs_that_they_then_move(broker, tmp_path,
         before = [job for job, _ in ranking(cluster)]
         said = asked(tmp_path, "--weights", "qos=50000")
         equal = asked(tmp_path, "--weights", "qos=50000", "--qos", "high=10", "normal=100")
+        short = asked(tmp_path, "--weights", "qos=50000", "--summary")
+        assert "no priority class 'none'" in rankd(tmp_path, "--class-value", "none=5", status=1).stderr
         assert "there is no queue 'root.none'" in rankd(tmp_path, "--offset", "root.none=-5", status=1).stderr
         heavier = load_configuration(write(tmp_path / "heavier", qos=50_000))
         await cluster.prioritizer(heavier).run_once(NOW)
@@ -101,6 +103,7 @@ async def test_other_weights_move_the_jobs_that_they_then_move(broker, tmp_path,
         if before.index(job) + 1 != place
     }
     assert moved == happened != {}
+    assert (short["jobs"], short["moved"], short["owners"]) == ([], len(moved), said["owners"])
     owners = {row["user"]: (row["earlier"], row["later"]) for row in said["owners"]}
     assert sum(map(sum, owners.values())) == len(moved)
     assert owners["bob"][0] > 0

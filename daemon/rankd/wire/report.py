@@ -13,28 +13,30 @@ Kind = Literal["dump", "replay", "gap", "whatif", "reload", "configurations"]
 Rank = Annotated[int, Meta(ge=0, le=2**53)]
 """The priority of a QoS."""
 Offset = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
-"""The offset of a queue."""
+"""The offset of a queue, or the value of a class."""
 
 
 class ReportRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What to compute: as ``dump``, ``replay``, ``why --gap``, ``whatif``, ``reload --dry-run`` or ``config history``.
 
     ``at`` is for dump and replay: the number of a generation, or UTC seconds behind ``@``. ``job`` is for gap;
-    ``weights``, ``qos`` (priorities), ``offsets`` (of queues, by their paths), ``submit`` (a job or jobs as JSON) and
-    ``files`` (texts of another configuration, for administrators) are for whatif; ``limit`` is for reload and
-    configurations. ``text``: reload as the command prints it.
+    ``weights``, ``classes`` (values), ``qos`` (priorities), ``offsets`` (of queues, by their paths), ``submit`` (a job
+    or jobs as JSON) and ``files`` (texts of another configuration, for administrators) are for whatif; ``limit`` is for
+    reload and configurations. ``text``: reload as the command prints it. ``summary``: whatif without the single jobs.
     """
 
     kind: Kind
     at: str | None = None
     job: int | None = None
     weights: dict[str, float] = {}
+    classes: dict[str, Offset] = {}
     qos: dict[str, Rank] = {}
     offsets: dict[str, Offset] = {}
     submit: str | None = None
     files: dict[str, str] | None = None
     limit: int = 20
     text: bool = False
+    summary: bool = False
 
 
 class ReportMade(msgspec.Struct, frozen=True, kw_only=True):

@@ -36,6 +36,10 @@ def add_parser(subparsers: Subparsers) -> None:
         "--weights", nargs="+", type=weight, default=[], metavar="FACTOR=N", help="use these weights, such as age=5000"
     )
     parser.add_argument(
+        "--class-value", nargs="+", type=whole_value, default=[], metavar="CLASS=N", help="give these classes other"
+        " values, and the waiting jobs of these classes too",
+    )  # fmt: skip
+    parser.add_argument(
         "--qos", nargs="+", type=whole_value, default=[], metavar="QOS=N", help="give these QoS other priorities"
     )
     parser.add_argument(
@@ -49,6 +53,7 @@ def add_parser(subparsers: Subparsers) -> None:
         "--submit", metavar="JOB.json", help="add these jobs (JSON in the job format); - is standard input"
     )
     parser.add_argument("--limit", type=limit, default=SHOWN, metavar="N", help="show at most N jobs (default: 20)")
+    parser.add_argument("--summary", action="store_true", help="only count: no single jobs (default: they are listed)")
     parser.add_argument("--json", action="store_true", help="print everything as JSON on one line")
     add_source(parser, config="--live-config")
     add_asker(parser)
@@ -72,7 +77,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _changes_all(arguments: argparse.Namespace) -> bool:
     """Whether the change concerns the jobs that wait."""
-    return bool(arguments.weights or arguments.qos or arguments.offset or arguments.config)
+    return bool(arguments.weights or arguments.class_value or arguments.qos or arguments.offset or arguments.config)
 
 
 def _asked(place: Place, arguments: argparse.Namespace) -> WhatIf:
@@ -87,6 +92,8 @@ def _asked(place: Place, arguments: argparse.Namespace) -> WhatIf:
     request = ReportRequest(
         kind="whatif",
         weights=dict(arguments.weights),
+        summary=arguments.summary,
+        classes=dict(arguments.class_value),
         qos=dict(arguments.qos),
         offsets=dict(arguments.offset),
         files=read_files(arguments.config)[0] if arguments.config else None,
@@ -120,7 +127,8 @@ def report(arguments: argparse.Namespace, other: Configuration | None) -> int:
         generation=found.generation,
         newer=found.newer,
         pending=sum(job.state == "pending" for job in varied.jobs),
-        jobs=changed,
+        jobs=[] if arguments.summary else changed,
+        moved=len(changed),
         owners=by_owner(changed, varied),
         submitted=landings,
         refused=_refused(before, after),
@@ -156,7 +164,12 @@ def _varied(
         if not is_provided(name) and name not in (varied.priority.weights if varied.priority else {}):
             known = ", ".join(sorted(varied.priority.weights)) if varied.priority else "none"
             raise Refused("usage", f"there is no factor '{name}'; weighted now: {known}", "weights")
-    variation = Variation(weights=dict(arguments.weights), qos=dict(arguments.qos), queues=dict(arguments.offset))
+    variation = Variation(
+        weights=dict(arguments.weights),
+        classes=dict(arguments.class_value),
+        qos=dict(arguments.qos),
+        queues=dict(arguments.offset),
+    )
     return varied_by(varied, variation)
 
 
@@ -220,8 +233,8 @@ def _print_moves(answer: WhatIf, most: int) -> None:
     against = f"against generation {answer.generation}"
     if answer.newer:
         against += f"; {answer.newer} newer ones are not counted; ask again in some seconds"
-    print_line(f"{len(changed)} of {answer.pending} pending jobs would change their rank ({against}).")
-    if not changed:
+    print_line(f"{answer.moved or len(changed)} of {answer.pending} pending jobs would change their rank ({against}).")
+    if not (answer.moved or changed):
         return
     numeric = [Column(name, numeric=True) for name in ("JOBS", "EARLIER", "LATER", "MEAN", "LARGEST")]
     rows = [
@@ -237,7 +250,8 @@ def _print_moves(answer: WhatIf, most: int) -> None:
         for row in answer.owners
     ]
     print_table([Column("USER"), Column("ACCOUNT"), *numeric], rows)
-    print()
-    print_moves(changed[:most])
+    if changed:
+        print()
+        print_moves(changed[:most])
     if len(changed) > most:
         print_line(f"… and {len(changed) - most} more: --limit {len(changed)} shows all")

@@ -1,10 +1,11 @@
-"""What if QoS or queues had other priorities: a document with a few values changed, and the lines that would do so.
+"""What if classes, QoS or queues had other priorities: a document with a few values changed, and the lines for that.
 
 Weights and whole configurations are in :mod:`rankd.core.evaluate.whatif` and :mod:`rankd.config.what_if_document`.
 """
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -14,14 +15,17 @@ from msgspec import Raw
 from rankd.core.errors import Refused
 from rankd.core.evaluate.document import Document
 from rankd.core.evaluate.whatif import with_weights
+from rankd.core.model.job import State
 
 OFFSET = "priority.offset"
+COMMANDS = "commands"
 
 
 class Variation(msgspec.Struct, frozen=True, kw_only=True):
-    """Other values: weights by factor, priorities by QoS, offsets by the path of a queue."""
+    """Other values: weights by factor, values by class, priorities by QoS, offsets by the path of a queue."""
 
     weights: dict[str, float] = {}
+    classes: dict[str, int] = {}
     qos: dict[str, int] = {}
     queues: dict[str, int] = {}
 
@@ -30,9 +34,32 @@ def varied_by(document: Document, variation: Variation) -> Document:
     """The document with these values.
 
     Raises:
-        Refused: ``unknown_qos``, ``unknown_queue``.
+        Refused: ``unknown_priority_class``, ``unknown_qos``, ``unknown_queue``.
     """
-    return with_offsets(with_qos(with_weights(document, variation.weights), variation.qos), variation.queues)
+    weighted = with_classes(with_weights(document, variation.weights), variation.classes)
+    return with_offsets(with_qos(weighted, variation.qos), variation.queues)
+
+
+def with_classes(document: Document, values: Mapping[str, int]) -> Document:
+    """The document in which these classes have other values, and waiting jobs of these classes too.
+
+    While rankd runs, a waiting job keeps the value with which it was accepted.
+
+    Raises:
+        Refused: ``unknown_priority_class``.
+    """
+    if not values:
+        return document
+    rows = [msgspec.json.decode(row) for row in document.priority_classes or ()]
+    _check(values, [row["name"] for row in rows], "priority class", "unknown_priority_class")
+    changed = [Raw(msgspec.json.encode(row | {"value": values.get(row["name"], row["value"])})) for row in rows]
+    jobs = [
+        msgspec.structs.replace(job, class_value=values[job.priority_class])
+        if job.priority_class in values and job.class_value is not None and job.state is State.PENDING
+        else job
+        for job in document.jobs
+    ]
+    return msgspec.structs.replace(document, priority_classes=changed, jobs=jobs)
 
 
 def with_qos(document: Document, priorities: Mapping[str, int]) -> Document:
@@ -83,7 +110,7 @@ def _queues(tree: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def configuration_lines(variation: Variation) -> list[tuple[str, str]]:
-    """File and lines of the configuration that would have the same effect."""
+    """File and lines of the configuration that would have the same effect; for classes, commands too."""
     parts = list[str]()
     if variation.weights:
         weights = "\n".join(f"{name} = {value:g}" for name, value in sorted(variation.weights.items()))
@@ -91,4 +118,16 @@ def configuration_lines(variation: Variation) -> list[tuple[str, str]]:
     parts += [f'[[qos]]\nname = "{name}"\npriority = {value}' for name, value in sorted(variation.qos.items())]
     found = [("rankd.toml", "\n\n".join(parts))] if parts else []
     lines = [f"# {path}\n  properties:\n    {OFFSET}: {value:d}" for path, value in sorted(variation.queues.items())]
-    return [*found, ("queues.yaml", "\n".join(lines))] if lines else found
+    found += [("queues.yaml", "\n".join(lines))] if lines else []
+    if variation.classes:
+        stated = "\n".join(f"# {name}\nvalue: {value:d}" for name, value in sorted(variation.classes.items()))
+        found += [("priorityclasses.yaml", stated), (COMMANDS, "\n".join(_class_commands(variation.classes)))]
+    return found
+
+
+def _class_commands(values: Mapping[str, int]) -> Iterator[str]:
+    """A class keeps its value as long as it exists, and a waiting job the value with which it was accepted."""
+    for name, value in sorted(values.items()):
+        yield f"rankd class delete --admin {shlex.quote(name)}"
+        yield f"rankd class create --admin {shlex.quote(name)} --value {value:d}"
+        yield f"rankd update --admin JOB --class {shlex.quote(name)}  # each job that waits"

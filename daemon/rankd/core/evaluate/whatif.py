@@ -67,7 +67,8 @@ class WhatIf(msgspec.Struct, frozen=True, kw_only=True):
     """All changes, compared with one ``generation`` that has this number of ``pending`` jobs.
 
     ``newer``: the number of waiting jobs that came after that generation; they are not part of the result.
-    ``refused``: jobs that would no longer be accepted.
+    ``refused``: jobs that would no longer be accepted. ``moved``: how many jobs would change their rank (a summary
+    has no ``jobs``).
     """
 
     generation: int
@@ -77,6 +78,7 @@ class WhatIf(msgspec.Struct, frozen=True, kw_only=True):
     refused: list[str]
     pending: int
     newer: int
+    moved: int = 0
 
 
 def with_weights(document: Document, weights: Mapping[str, float]) -> Document:

@@ -19,7 +19,7 @@ _INSTANT = re.compile(r"[0-9]{1,15}|@[0-9]{1,12}(\.[0-9]{1,9})?")
 """The number of a generation, or UTC seconds."""
 
 _NAME = re.compile(r"[^-=\s\x00-\x1f\x7f][^=\x00-\x1f\x7f]{0,1023}")
-"""A QoS or the path of a queue, as a word of a command."""
+"""A class, a QoS or the path of a queue, as a word of a command."""
 
 ALL = 2**31 - 1
 
@@ -50,7 +50,7 @@ def _check_names(request: ReportRequest) -> None:
     for name in request.weights:
         if not _FACTOR.fullmatch(name):
             raise Refused("bad_field", f"'{name}' is not a factor's name", "weights")
-    for field, names in (("qos", request.qos), ("offsets", request.offsets)):
+    for field, names in (("classes", request.classes), ("qos", request.qos), ("offsets", request.offsets)):
         for name in names:
             if not _NAME.fullmatch(name):
                 raise Refused("bad_field", f"'{name}' can't be the name of what shall change", field)
@@ -77,10 +77,14 @@ def _what_if_words(request: ReportRequest, asker: Submitter, place: list[str], f
     words = ["whatif", "--json", f"--as={asker.user}", *(["--admin"] if asker.privileged else []), *place]
     if request.weights:
         words += ["--weights", *(f"{name}={weight!r}" for name, weight in request.weights.items())]
+    if request.classes:
+        words += ["--class-value", *(f"{name}={value}" for name, value in request.classes.items())]
     if request.qos:
         words += ["--qos", *(f"{name}={priority}" for name, priority in request.qos.items())]
     if request.offsets:
         words += ["--offset", *(f"{path}={offset}" for path, offset in request.offsets.items())]
+    if request.summary:
+        words.append("--summary")
     if request.files is not None:
         words.append(f"--config={folder}/{CONFIG}")
     if request.submit is not None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from rankd.core.admission.privacy import Row, seen, seen_devices, sees_all
 from rankd.core.admission.submitter import Submitter
@@ -12,6 +13,7 @@ from rankd.services.web.page import Page
 from rankd.services.web.view import Given
 from rankd.store.engine.reading import Reader
 from rankd.store.look.device_list import devices as device_list
+from rankd.store.look.device_list import recent_use
 from rankd.store.look.job_list import jobs
 from rankd.store.look.node_list import nodes as node_list
 from rankd.store.look.reservation_list import reservations
@@ -46,12 +48,15 @@ def _read(reader: Reader, asker: Submitter) -> list[dict[str, Any]]:
             for node in _names(job["reserved_nodes"]):
                 reserved.setdefault(node, []).append(seen(job, asker))
     held: dict[str, list[Row]] = {}
+    recent = recent_use(reader)
     for device in seen_devices(device_list(reader), asker):
-        held.setdefault(device["node"], []).append(device)
+        is_seen = device["job"] is not None and (sees_all(asker) or device["user"] == asker.user)
+        use = recent.get((device["node"], device["id"])) if is_seen else None
+        held.setdefault(device["node"], []).append(device | {"recent": use})
     return [
         row
         | {"jobs": running.get(row["name"], []), "reserved": reserved.get(row["name"], [])}
-        | {"devices": held.get(row["name"], []), "blocks": blocks(row)}
+        | {"devices": held.get(row["name"], []), "blocks": blocks(row, running.get(row["name"], []))}
         for row in node_list(reader)
     ]
 
@@ -60,9 +65,27 @@ def _names(nodelist: list[str] | str | None) -> list[str]:
     return nodelist if isinstance(nodelist, list) else unfold(nodelist) if nodelist else []
 
 
-def blocks(row: Row) -> list[bool]:
-    """A cell per block of cores: whether it is in use."""
+class Block(NamedTuple):
+    """Cells of cores side by side: of one job, in use by jobs that are not shown, or free."""
+
+    cells: int
+    job: Row | None
+    is_used: bool
+
+
+def blocks(row: Row, running: Sequence[Row]) -> list[Block]:
+    """The cells of a node's cores, by who has them. A job has as many cells as its part of the cores, rounded.
+
+    ``running``: the jobs on the node that are shown. On a node in use, at least one cell is.
+    """
     cores, used = row["capacity"].get("vcore", 0), row["allocated"].get("vcore", 0)
     cells = int(min(CELLS, max(1, cores)))
-    taken = round(cells * min(1.0, used / cores)) if cores else 0
-    return [place < max(taken, 1 if used else 0) for place in range(cells)]
+    found, amount, at = list[Block](), 0.0, 0
+    for job in running:
+        amount += used if job.get("exclusive") else (job["resources"] or {}).get("vcore", 0)
+        end = round(cells * min(1.0, amount / cores)) if cores else 0
+        found.append(Block(end - at, job, is_used=True))
+        at = end
+    taken = max(at, round(cells * min(1.0, used / cores)) if cores else 0, 1 if used else 0)
+    found += [Block(taken - at, None, is_used=True), Block(cells - taken, None, is_used=False)]
+    return [block for block in found if block.cells > 0]

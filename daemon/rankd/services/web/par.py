@@ -16,7 +16,8 @@ POINTS = 60
 class Outlook(NamedTuple):
     """``now``: the own part of the use. ``share``: what belongs to the user. ``seconds``: until par; None: never.
 
-    ``path``: the curve as SVG. ``mark``: where par is on it; None: it is not drawn. ``spans``: seconds of the axis.
+    ``path``: the curve as SVG. ``mark``: where par is on it; None: it is not drawn. ``begin``, ``level``: heights
+    of the own part now and of the share. ``spans``: seconds of the axis.
     """
 
     now: float
@@ -24,6 +25,7 @@ class Outlook(NamedTuple):
     seconds: float | None
     path: str
     mark: float | None
+    begin: float
     level: float
     spans: float
 
@@ -59,4 +61,4 @@ def outlook(own: float, others: float, share: float, half_life_s: float | None) 
         for place, second in enumerate(steps)
     )
     mark = None if not seconds else WIDTH * seconds / spans
-    return Outlook(part, share, seconds, path, mark, HEIGHT * (1 - share / top), spans)
+    return Outlook(part, share, seconds, path, mark, HEIGHT * (1 - part / top), HEIGHT * (1 - share / top), spans)

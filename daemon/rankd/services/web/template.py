@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from jinja2 import Environment, PackageLoader
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from rankd.core.model.array import shown_list, shown_name
 from rankd.core.model.nodelist import fold
@@ -37,7 +37,7 @@ class Template:
         )  # fmt: skip
         self._environment.filters |= {
             "lapse": lapse, "instant": _instant, "whole": _whole, "points": _points, "share": _share,
-            "amounts": _amounts, "percent": _percent, "nodelist": _nodelist,
+            "amounts": _amounts, "percent": _percent, "nodelist": _nodelist, "brief": _brief, "chart": escape,
         }  # fmt: skip
         self._environment.globals |= {"job_name": _job_name, "reason": _reason, "bar": bar, "min": min, "max": max}
 
@@ -62,6 +62,13 @@ def _instant(at: float | None) -> Markup | str:
     found = time.gmtime(at)
     iso, shown = time.strftime("%Y-%m-%dT%H:%M:%SZ", found), time.strftime("%Y-%m-%d %H:%M:%S UTC", found)
     return Markup('<time datetime="{}">{}</time>').format(iso, shown)
+
+
+def _brief(seconds: float) -> str:
+    """A short duration: ``0.4 ms``, ``12 ms``, ``1.3 s``."""
+    if seconds >= 1:
+        return f"{seconds:.1f} s"
+    return f"{seconds * 1000:.1f} ms" if seconds < 0.01 else f"{seconds * 1000:.0f} ms"
 
 
 def _whole(value: float | None) -> str:

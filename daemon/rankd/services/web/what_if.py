@@ -1,6 +1,6 @@
-"""What if: other weights, priorities of QoS and offsets of queues, or one more job, on a copy of the live state.
+"""What if: other weights, values of classes, priorities of QoS and offsets of queues, or one more job.
 
-The intake computes it as for `rankd whatif`.
+The intake computes it as for `rankd whatif`: one such report at a time for all ordinary users, beside its own work.
 
 Nothing is applied. The answer comes with the lines of a configuration that would do the same.
 """
@@ -8,8 +8,7 @@ Nothing is applied. The answer comes with the lines of a configuration that woul
 from __future__ import annotations
 
 import asyncio
-import math
-from typing import Any
+from typing import NamedTuple
 
 import msgspec
 from markupsafe import Markup
@@ -19,47 +18,65 @@ from starlette.responses import HTMLResponse, Response
 from rankd.core.errors import Refused, Unavailable
 from rankd.core.evaluate.variation import Variation, configuration_lines
 from rankd.core.evaluate.whatif import WhatIf
-from rankd.services.web.page import Page
+from rankd.services.web.page import Page, parameters
 from rankd.services.web.visitor import Visitor
-from rankd.store.engine.reading import Reader, Row
+from rankd.services.web.what_if_form import InForce, address, new_job, slider, variation
+from rankd.store.engine.reading import Reader
 from rankd.store.look.class_list import classes as class_list
 from rankd.store.look.priority_list import weights
 from rankd.store.look.queue_list import queues as queue_list
 from rankd.wire.report import ReportMade, ReportPart, ReportPartRequest, ReportRequest
 
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
+"""As long as the intake computes a report."""
 EVERY_S = 0.3
 MOST_PARTS = 64
-SHOWN, MOST_QUEUES = 20, 30
+SHOWN, MOST_QUEUES = 50, 30
+BUILT_IN = "system-"
+"""How the names of built-in classes begin, which have fixed values."""
+
+
+class _Known(NamedTuple):
+    """What the form is made from."""
+
+    now: InForce
+    leaves: list[str]
+    classes: list[str]
+
+
+class _Answer(NamedTuple):
+    """What the intake found for a form."""
+
+    found: WhatIf
+    changed: Variation
+    has_job: bool
 
 
 async def show(page: Page, request: Request) -> Response:
-    """The form."""
+    """The form. The numbers of its address are filled in."""
     who = page.who(request)
-    return HTMLResponse(await _page(page, who, {}, None))
+    return HTMLResponse(_page(page, who, await _known(page), parameters(request), None))
 
 
 async def compute(page: Page, request: Request) -> Response:
     """The answer to a form."""
     who, fields = await page.changer(request)
-    now = await page.look(weights)
-    present = await page.look(queue_list)
-    offsets = _numbers(fields, "offset", {row["path"]: row["offset"] for row in present})
-    changed = Variation(weights=_weights(fields, now), qos=_numbers(fields, "qos", _qos(page)), queues=offsets)
-    job = _job(fields)
+    known = await _known(page)
+    changed, job = variation(fields, known.now), new_job(fields)
     if changed == Variation() and job is None:
-        raise Refused("usage", "change a number, or ask for a new job", "weights")
+        raise Refused("usage", "change a number, or fill in a new job", "weights")
     asked = ReportRequest(
-        kind="whatif", weights=changed.weights, qos=changed.qos, offsets=changed.queues,
-        submit=None if job is None else msgspec.json.encode(job).decode(),
+        kind="whatif", weights=changed.weights, classes=changed.classes, qos=changed.qos, offsets=changed.queues,
+        submit=None if job is None else msgspec.json.encode(job).decode(), summary=True,
     )  # fmt: skip
     made = await page.asking.ask(who.user, "report.make", asked, ReportMade)
     try:
         async with asyncio.timeout(PATIENCE_S):
-            answer = await _collect(page, who.user, made.report)
+            found = await _collect(page, who.user, made.report)
     except TimeoutError:
-        raise Unavailable("too_slow", f"this took longer than {PATIENCE_S:g} s; `rankd whatif` has no limit") from None
-    return HTMLResponse(await _page(page, who, fields, answer, changed))
+        message = f"this took longer than {PATIENCE_S:g} s; `rankd whatif` on the machine of the database has no limit"
+        raise Unavailable("too_slow", message) from None
+    return HTMLResponse(_page(page, who, known, fields, _Answer(found, changed, job is not None)))
 
 
 async def _collect(page: Page, user: str, report: str) -> WhatIf:
@@ -78,82 +95,37 @@ async def _collect(page: Page, user: str, report: str) -> WhatIf:
             return msgspec.json.decode(b"".join(parts), type=WhatIf)
 
 
-def _weights(fields: dict[str, str], now: dict[str, float]) -> dict[str, float]:
-    """The weights that differ from those in force.
+async def _known(page: Page) -> _Known:
+    def read(reader: Reader) -> _Known:
+        tree, classes = queue_list(reader), class_list(reader)
+        now = InForce(
+            weights=weights(reader),
+            classes={row["name"]: row["value"] for row in classes if not row["name"].startswith(BUILT_IN)},
+            qos={one.name: one.priority for one in page.settings.qos},
+            offsets={row["path"]: row["offset"] for row in tree if "." in row["path"]},
+        )
+        return _Known(now, [row["path"] for row in tree if row["is_leaf"]], [row["name"] for row in classes])
 
-    Raises:
-        Refused: ``bad_field``: one is no number.
-    """
-    found = dict[str, float]()
-    for name, present in now.items():
-        text = fields.get(f"weight.{name}", "").strip()
-        try:
-            value = float(text) if text else present
-        except ValueError:
-            value = math.nan
-        if not math.isfinite(value):
-            raise Refused("bad_field", f"'{text[:40]}' is no weight; write a number", "weights")
-        if value != present:
-            found[name] = value
-    return found
+    return await page.look(read)
 
 
-def _job(fields: dict[str, str]) -> dict[str, Any] | None:
-    """The new job; None if none was asked for."""
-    if fields.get("cores", "").strip() == "":
-        return None
-    job: dict[str, Any] = {"command": ["true"], "name": "what if"}
-    for name, field, scale in (("nodes", "nodes", 1), ("time_limit_s", "minutes", 60)):
-        if text := fields.get(field, "").strip():
-            job[name] = _whole(text, field) * scale
-    job["resources"] = {"vcore": _whole(fields["cores"].strip(), "cores")}
-    return job | {
-        name: fields[name].strip()
-        for name in ("queue", "qos", "account", "priority_class")
-        if fields.get(name, "").strip()
-    }
-
-
-def _whole(text: str, field: str) -> int:
-    if not (text.isascii() and text.isdecimal()) or len(text) > 9:
-        raise Refused("bad_field", f"'{text[:40]}' is not a whole number", field)
-    return int(text)
-
-
-def _qos(page: Page) -> dict[str, int]:
-    return {one.name: one.priority for one in page.settings.qos}
-
-
-def _numbers(fields: dict[str, str], kind: str, now: dict[str, int]) -> dict[str, int]:
-    """The whole numbers of a kind that differ from those in force.
-
-    Raises:
-        Refused: ``bad_field``: one is no whole number.
-    """
-    found = dict[str, int]()
-    for name, present in now.items():
-        text = fields.get(f"{kind}.{name}", "").strip()
-        if text and not (text.removeprefix("-").isascii() and text.removeprefix("-").isdecimal() and len(text) < 12):
-            raise Refused("bad_field", f"'{text[:40]}' is not a whole number", kind)
-        if text and int(text) != present:
-            found[name] = int(text)
-    return found
-
-
-async def _page(
-    page: Page, who: Visitor, fields: dict[str, str], answer: WhatIf | None, changed: Variation | None = None
-) -> str:
+def _page(page: Page, who: Visitor, known: _Known, fields: dict[str, str], answer: _Answer | None) -> str:
     from rankd.services.web.views import tabs  # noqa: PLC0415 - it lists this page
 
-    def read(reader: Reader) -> tuple[dict[str, float], list[Row], list[str]]:
-        return weights(reader), queue_list(reader), [row["name"] for row in class_list(reader)]
-
-    now, tree, classes = await page.look(read)
+    now = known.now
+    named = {path for path in now.offsets if f"offset.{path}" in fields}  # also behind the first ones
+    shown = dict([*((path, now.offsets[path]) for path in named), *now.offsets.items()][:MOST_QUEUES])
+    groups = [
+        ("weight", "Weights", now.weights, slider([*now.weights.values()], least=1000, is_signed=False)),
+        ("class", "Values of classes", now.classes, slider([*now.classes.values()], least=1000, is_signed=True)),
+        ("qos", "Priorities of QoS", now.qos, slider([*now.qos.values()], least=100, is_signed=False)),
+        ("offset", "Offsets of queues", shown, slider([*shown.values()], least=1000, is_signed=True)),
+    ]  # fmt: skip
+    changed = Variation() if answer is None else answer.changed
     content = page.template.render(
-        "_what_if.html", weights=now, leaves=[row["path"] for row in tree if row["is_leaf"]], classes=classes,
-        offsets=[row for row in tree if "." in row["path"]][:MOST_QUEUES], qos=_qos(page),
-        fields=fields, answer=answer, lines=configuration_lines(changed or Variation()), shown=SHOWN, who=who,
-        token=page.token(who),
+        "_what_if.html", groups=groups, leaves=known.leaves, classes=known.classes, qos=list(now.qos), fields=fields,
+        n_more=len(now.offsets) - len(shown), answer=answer, lines=configuration_lines(changed), shown=SHOWN, who=who,
+        address=address(fields, changed), token=page.token(who),
     )  # fmt: skip
     return page.template.render(
         "frame_only.html", title="What if", tabs=tabs("whatif"), who=who, token=page.token(who), site=page.site,

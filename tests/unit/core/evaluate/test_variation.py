@@ -6,8 +6,9 @@ from builder import NOW
 from msgspec import Raw
 
 from rankd.core.errors import Refused
-from rankd.core.evaluate.document import Document
+from rankd.core.evaluate.document import Document, JobEntry
 from rankd.core.evaluate.variation import Variation, configuration_lines, varied_by
+from rankd.core.model.job import State
 from rankd.core.model.setting import Qos
 
 TREE = {
@@ -44,7 +45,11 @@ def test_a_queue_has_another_offset_in_each_partition_that_has_it():
 
 @pytest.mark.parametrize(
     ("variation", "code"),
-    [(Variation(qos={"x": 1}), "unknown_qos"), (Variation(queues={"root.x": 1}), "unknown_queue")],
+    [
+        (Variation(qos={"x": 1}), "unknown_qos"),
+        (Variation(queues={"root.x": 1}), "unknown_queue"),
+        (Variation(classes={"x": 1}), "unknown_priority_class"),
+    ],
 )
 def test_what_is_not_configured_is_refused(variation, code):
     with pytest.raises(Refused) as refused:
@@ -65,3 +70,27 @@ def test_the_lines_name_the_file_and_the_values():
     assert first == '[priority.weights]\nage = 5\n\n[[qos]]\nname = "high"\npriority = 5'
     assert second == "# root.a\n  properties:\n    priority.offset: -5"
     assert configuration_lines(Variation()) == []
+
+
+def test_a_class_has_another_value_and_so_have_its_waiting_jobs():
+    rows = [{"name": "high", "value": 1000, "description": "d"}, {"name": "low", "value": -1000}]
+    jobs = [
+        JobEntry(id=1, priority_class="high", class_value=1000),
+        JobEntry(id=2, priority_class="low", class_value=-1000),
+        JobEntry(id=3, priority_class="high", class_value=1000, state=State.RUNNING),
+        JobEntry(id=4, priority_class="high"),  # a new one gets the value of the table
+    ]
+    before = document(priority_classes=[Raw(msgspec.json.encode(row)) for row in rows], jobs=jobs)
+    changed = varied_by(before, Variation(classes={"high": 5}))
+    assert [msgspec.json.decode(row) for row in changed.priority_classes] == [rows[0] | {"value": 5}, rows[1]]
+    assert [job.class_value for job in changed.jobs] == [5, -1000, 1000, None]
+
+
+def test_the_lines_of_a_class_say_how_its_waiting_jobs_get_the_value():
+    (file, text), (kind, commands) = configuration_lines(Variation(classes={"high": 5}))
+    assert (file, text, kind) == ("priorityclasses.yaml", "# high\nvalue: 5", "commands")
+    assert commands.splitlines() == [
+        "rankd class delete --admin high",
+        "rankd class create --admin high --value 5",
+        "rankd update --admin JOB --class high  # each job that waits",
+    ]

@@ -30,8 +30,9 @@
       const colour = (n) => ink.getPropertyValue(`--f${n % 8}`).trim();
       drawn.push(new uPlot({
         width: Math.min(place.clientWidth || 600, 900), height: 200,
+        hooks: { ready: [(chart) => chart.setLegend({ idx: given.values[0].length - 1 })] },  // the newest values, until one points
         scales: { x: { time: true }, y: given.is_down ? { dir: -1, range: (_, low, high) => [Math.max(1, low - 1), high + 1] } : {} },
-        axes: [axis, axis],
+        axes: [axis, given.is_down ? { ...axis, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000] } : axis],
         series: [{}, ...given.names.map((label, n) => ({ label, stroke: colour(n), width: 2, points: { show: given.is_down } }))],
       }, given.values, place));
     }
@@ -40,13 +41,27 @@
     const user = document.body.dataset.user;
     if (user) for (const row of root.querySelectorAll("tr[data-user]")) row.classList.toggle("own", row.dataset.user === user);
   }
+  function sliders(root) {
+    for (const field of root.querySelectorAll("input[data-low]")) {
+      const range = document.createElement("input");
+      Object.assign(range, { type: "range", min: field.dataset.low, max: field.dataset.high, step: field.dataset.step });
+      range.setAttribute("aria-label", `${field.closest("label").firstElementChild.textContent}, slider`);
+      const mark = () => field.classList.toggle("changed", Number(field.value) !== Number(field.dataset.now));
+      range.value = field.value;
+      range.addEventListener("input", () => { field.value = range.value; mark(); });
+      field.addEventListener("input", () => { range.value = field.value; mark(); });
+      field.after(range);
+      mark();
+    }
+  }
   let isAtEnd = true, seenAt = 0;
   function follow(target) {
     const text = document.getElementById("log-text");
     if (target.id === "log" && text) text.scrollTop = isAtEnd ? text.scrollHeight : seenAt;
   }
   const refresh = (root) => { localTimes(root); ownRows(root); charts(root); };
-  document.addEventListener("DOMContentLoaded", () => refresh(document));
+  document.addEventListener("DOMContentLoaded", () => { refresh(document); sliders(document); });
+  window.addEventListener("pageshow", () => { for (const button of document.querySelectorAll("form[data-wait] button")) button.disabled = false; });
   document.addEventListener("htmx:afterSwap", (event) => {
     refresh(event.target.isConnected ? event.target : document);
     follow(event.target);
@@ -66,6 +81,8 @@
   document.addEventListener("submit", (event) => {
     const words = event.target.dataset.confirm;
     if (words && !window.confirm(words)) event.preventDefault();
+    const wait = event.target.dataset.wait, button = event.target.querySelector("button");
+    if (wait && button) { button.disabled = true; button.textContent = wait; }
   });
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input,select,textarea")) return;

@@ -1,0 +1,23 @@
+"""What templates show of amounts, durations, charts and texts of users."""
+
+import json
+
+import pytest
+from markupsafe import Markup
+
+from rankd.services.web.template import MOST_CHARACTERS, Template, _brief
+
+
+@pytest.mark.parametrize(("seconds", "shown"), [(0.00042, "0.4 ms"), (0.0123, "12 ms"), (1.26, "1.3 s"), (0, "0.0 ms")])
+def test_a_short_duration_has_a_unit(seconds, shown):
+    assert _brief(seconds) == shown
+
+
+def test_a_chart_of_many_points_is_whole_and_escaped():
+    """A text of a user is cut; the numbers of a chart may not be, since a script reads them."""
+    found = json.dumps({"names": ['"><b>'], "values": [[n + 0.5 for n in range(3_000)]]})
+    template = Template(lambda: 0.0)._environment.from_string('<p data-chart="{{ found | chart }}">{{ found }}')
+    chart, _, text = template.render(found=found).removeprefix('<p data-chart="').partition('">')
+    assert Markup(chart).unescape() == found
+    assert len(text) < MOST_CHARACTERS + 100
+    assert "<b>" not in chart
