@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Raw
 
 from rankd.core.errors import Refused
-from rankd.core.evaluate.document import Document
+from rankd.core.evaluate.document import Document, JobEntry
 from rankd.core.evaluate.whatif import with_weights
 from rankd.core.model.job import State
 
@@ -53,13 +53,15 @@ def with_classes(document: Document, values: Mapping[str, int]) -> Document:
     rows = [msgspec.json.decode(row) for row in document.priority_classes or ()]
     _check(values, [row["name"] for row in rows], "priority class", "unknown_priority_class")
     changed = [Raw(msgspec.json.encode(row | {"value": values.get(row["name"], row["value"])})) for row in rows]
-    jobs = [
-        msgspec.structs.replace(job, class_value=values[job.priority_class])
-        if job.priority_class in values and job.class_value is not None and job.state is State.PENDING
-        else job
-        for job in document.jobs
-    ]
+    jobs = [_with_class_value(job, values) for job in document.jobs]
     return msgspec.structs.replace(document, priority_classes=changed, jobs=jobs)
+
+
+def _with_class_value(job: JobEntry, values: Mapping[str, int]) -> JobEntry:
+    value = values.get(job.priority_class or "")
+    if value is None or job.class_value is None or job.state is not State.PENDING:
+        return job
+    return msgspec.structs.replace(job, class_value=value)
 
 
 def with_qos(document: Document, priorities: Mapping[str, int]) -> Document:
