@@ -12,7 +12,7 @@ from rankd.core.model.device_report import DeviceNote, DeviceUse
 from rankd.core.model.report import Report
 from rankd.core.model.service_setting import DeviceSettings
 from rankd.store.look.accounting import accounting
-from rankd.store.look.device_list import devices
+from rankd.store.look.device_list import devices, recent_use
 from rankd.store.look.why import why
 from rankd.store.record.all_nodes import all_nodes
 from rankd.store.record.allocation import ReasonRow, save_reasons
@@ -121,6 +121,7 @@ async def test_uses_of_reports_are_added_up(store):
     assert await store.write(add_uses, "n1", [use(allocation, peak_bytes=2, recent=0.1, samples=4)], NOW + 60) == []
     [row] = await store.rows("job_device")
     assert (row["mean_utilisation"], row["recent_utilisation"], row["peak_memory"]) == (0.6, 0.1, 5)
+    assert await store.look(recent_use) == {("n1", "g0"): 0.1}
     shown = await store.look(accounting, AccountingFilter())
     assert [(row["gpu_utilisation"], row["gpu_memory"]) for row in shown] == [(0.6, 5), (None, None)]
     assert (row["idle_s"], row["measured_at"]) == (None, NOW + 60)
