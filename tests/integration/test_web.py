@@ -25,7 +25,7 @@ from watch import PATIENCE_S
 from rankd.bus.connection import Bus
 from rankd.client.asker import process_user
 from rankd.identity.credentials import write_private
-from rankd.identity.site import Role, open_site
+from rankd.identity.site import Role, open_site, readmit, revoke
 from rankd.services.intake.service import IntakeOptions
 from rankd.services.intake.service import run as run_intake
 from rankd.services.web.listener import Address
@@ -38,8 +38,8 @@ from rankd.wire.subject import WEB
 class Site:
     """A broker, an intake and two pages, the second of which only shows. They run on a loop in a thread."""
 
-    def __init__(self, directory) -> None:
-        self.directory = directory
+    def __init__(self, directory, web: str = 'proxies = ["127.0.0.1"]\n') -> None:
+        self.directory, self._web = directory, web
         self.database = directory / "rankd.db"
         self.state, self.wall = directory / "not" / "there" / "yet", directory / "wall"
         self._broker = Broker(directory / "broker")
@@ -83,7 +83,7 @@ class Site:
     def _intake(self) -> IntakeOptions:
         config = write_config(self.directory / "config")
         with (config / "rankd.toml").open("a") as file:
-            file.write('[web]\nproxies = ["127.0.0.1"]\n')
+            file.write(f"[web]\n{self._web}")
         creds = self._credentials("services", Role.SERVICES, "")
         self._credentials("admin", Role.ADMIN, process_user())  # the owner, for whom the page may ask
         return IntakeOptions(nats=self._broker.url, creds=creds, db=str(self.database), config=config)
@@ -106,6 +106,12 @@ class Site:
     def do(self, coroutine):
         """What a coroutine returns, run beside the services."""
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(PATIENCE_S)
+
+    def revoke(self, user: str) -> None:
+        revoke(self.directory / "auth", Role.USER, user, time.time())
+
+    def readmit(self, user: str) -> None:
+        readmit(self.directory / "auth", Role.USER, user)
 
     def submit(self, user: str) -> int:
         return self.do(self.client.submit(user, held=True))

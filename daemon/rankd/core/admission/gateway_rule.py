@@ -9,12 +9,12 @@ from rankd.core.errors import Refused
 ROOT = "root"
 
 
-def check_page(user: str, owner: str | None, barred: Collection[str], *, is_behind_proxy: bool) -> None:
+def check_page(user: str, owner: str | None, barred: Collection[str], *, signs_in_others: bool) -> None:
     """Check that the page may ask for this user.
 
-    The page itself signs in only ``owner``, who started the site. Other users sign in at a proxy that the configuration
-    lists; without one (``is_behind_proxy`` false), the page can't have authenticated them. It never has more than an
-    ordinary user's rights.
+    By its link, the page signs in only ``owner``, who started the site. Others sign in at a proxy or by PAM, if the
+    configuration says so. If not (``signs_in_others`` false), the page can't have authenticated them. It never has more
+    than an ordinary user's rights.
 
     Raises:
         Refused: ``unknown_gateway``, ``revoked``.
@@ -22,10 +22,11 @@ def check_page(user: str, owner: str | None, barred: Collection[str], *, is_behi
     if user in barred:
         message = f"an administrator has revoked the access of '{user}'; ask for it again"
         raise Refused("revoked", message, "user", status=403)
-    if user == owner or (is_behind_proxy and user != ROOT):
+    if user == owner or (signs_in_others and user != ROOT):
         return
     message = f"the page may not ask for '{user}': it signs in {owner or 'nobody'}; others sign in at a proxy"
-    raise Refused("unknown_gateway", f"{message} that is listed in [web] proxies of rankd.toml", status=403)
+    more = "that is listed in [web] proxies of rankd.toml, or as [web] pam says"
+    raise Refused("unknown_gateway", f"{message} {more}", status=403)
 
 
 def check_gateway(

@@ -182,9 +182,19 @@ class WebSettings(_Setting, frozen=True, kw_only=True):
     as any user but root. `[]`: the page signs in only the user who started the site, by a link for one use."""
     user_header: Annotated[str, Meta(pattern=r"^[A-Za-z0-9-]{1,64}$")] = "X-Remote-User"
     """The header in which such a proxy names the user. The proxy has to remove this header from what users send."""
+    pam: Annotated[str, Meta(pattern=r"^([A-Za-z0-9][A-Za-z0-9_.-]{0,63})?$")] = ""
+    """A service of PAM, such as `rankd` for `/etc/pam.d/rankd`, by which users sign in with the names and passwords
+    that they have on the page's machine. It lets in every user but root. The page needs `rankd[pam]`, and the group
+    `shadow` if PAM reads `/etc/shadow`. It takes passwords only over https, or if it listens on this machine only.
+    `""`: it takes none."""
     metrics: list[str] = []
     """A list of addresses or networks of programs that may read `/metrics` of the page without signing in. This machine
     may, unless the page has another name (`--host`) or this machine is one of `proxies`: then list it here, too."""
+
+    @property
+    def signs_in_others(self) -> bool:
+        """Whether users other than the one who started the site can sign in."""
+        return bool(self.proxies or self.pam)
 
     def __post_init__(self) -> None:
         """Check the addresses.

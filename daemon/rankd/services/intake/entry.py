@@ -21,7 +21,7 @@ class Entry:
         self._configuration = configuration
         self._groups = groups
         self._rests = rests
-        self.gateways = Gateways(self._has_rights, lambda: bool(configuration().settings.web.proxies))
+        self.gateways = Gateways(self._has_rights, lambda: configuration().settings.web.signs_in_others)
 
     async def enter(self, subject: str, verb: str) -> Submitter:
         """The asker of a request for this verb.

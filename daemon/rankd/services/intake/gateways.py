@@ -23,12 +23,12 @@ NOBODY: tuple[frozenset[str], frozenset[str]] = frozenset(), frozenset()
 class Gateways:
     """``has_rights``: whether the configuration gives a user more rights than others. The site's owner has them.
 
-    ``has_proxy``: whether the configuration lists a proxy at which users of the page sign in.
+    ``signs_in_others``: whether the configuration lets the page sign in others than the owner.
     """
 
-    def __init__(self, has_rights: Callable[[str], bool], has_proxy: Callable[[], bool] = lambda: False) -> None:
+    def __init__(self, has_rights: Callable[[str], bool], signs_in_others: Callable[[], bool] = lambda: False) -> None:
         self._has_rights = has_rights
-        self._has_proxy = has_proxy
+        self._signs_in_others = signs_in_others
         self._site: Path | None = None
         self._stamps: list[tuple[int, int] | None] = []
         self._lists = NOBODY
@@ -50,7 +50,7 @@ class Gateways:
             return
         trusted, barred = self._present()
         if asker.via == WEB:
-            check_page(asker.user, self._owner, barred, is_behind_proxy=self._has_proxy())
+            check_page(asker.user, self._owner, barred, signs_in_others=self._signs_in_others())
             return
         has_rights = asker.user == self._owner or self._has_rights(asker.user)
         check_gateway(asker.via, asker.user, trusted, barred, has_rights=has_rights)

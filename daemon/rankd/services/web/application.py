@@ -22,7 +22,7 @@ from rankd.services.web.export import show_metrics
 from rankd.services.web.guard import Guard
 from rankd.services.web.job_log import stream_log
 from rankd.services.web.page import NotSignedIn, Page, parameters
-from rankd.services.web.sign_in import sign_in, sign_out
+from rankd.services.web.sign_in import sign_in, sign_in_by_password, sign_in_page, sign_out
 from rankd.services.web.view import View
 from rankd.services.web.views import VIEWS, WHAT_IF, tabs
 from rankd.services.web.what_if import show
@@ -40,6 +40,7 @@ def application(page: Page) -> ASGIApp:
         Route("/", _safe(page, _home)),
         Route("/metrics", _safe(page, partial(show_metrics, page))),
         Route("/sign-in", _safe(page, partial(sign_in, page))),
+        Route("/sign-in", _safe(page, partial(sign_in_by_password, page)), methods=["POST"]),
         Route("/sign-out", _safe(page, partial(sign_out, page)), methods=["POST"]),
         Route(WHAT_IF[0], _safe(page, partial(show, page))),
         *(Route(view.path, _safe(page, partial(_whole, page, view))) for view in VIEWS),
@@ -73,7 +74,7 @@ def _safe(page: Page, handler: Handler) -> Handler:
         try:
             return await handler(request)
         except NotSignedIn:
-            return HTMLResponse(page.template.render("sign_in.html", site=page.site, settings=page.settings), 401)
+            return sign_in_page(page, request, 401)
         except RankdError as error:
             return _failed(page, request, error)
         except Exception:  # a request that shows a bug must not end the page for the others

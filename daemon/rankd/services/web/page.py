@@ -21,6 +21,7 @@ from rankd.services.runtime.metric.scrape import Shared
 from rankd.services.web.asking import Asking
 from rankd.services.web.live import Live
 from rankd.services.web.log_feed import LogFeed
+from rankd.services.web.password import Passwords
 from rankd.services.web.rank_memory import RankMemory
 from rankd.services.web.records import Records
 from rankd.services.web.session import COOKIE, LASTS_S, change_token, read
@@ -53,6 +54,8 @@ class Site(msgspec.Struct, frozen=True, kw_only=True):
     is_encrypted: bool
     is_local: bool = False
     """Whether it has only names of this machine."""
+    is_private: bool = False
+    """Whether nobody on the way can read what browsers send: it is encrypted, or stays on this machine."""
 
 
 class NotSignedIn(Exception):
@@ -71,6 +74,7 @@ class Page:
         self.template = Template(clock)
         self.logs = LogFeed(asking, self.template)
         self.ranks = RankMemory()
+        self.passwords = Passwords()
         self.settings = Settings()
         self.scrape: Shared[list[Figure]] | None = None
         """The figures for ``/metrics``."""

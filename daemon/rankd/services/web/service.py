@@ -133,6 +133,7 @@ def _site(options: WebOptions, port: int) -> Site:
         is_read_only=options.is_read_only,
         is_encrypted=options.address.cert is not None,
         is_local=host in _LOOPBACK and not options.hosts,
+        is_private=host in _LOOPBACK or options.address.cert is not None,
     )
 
 

@@ -95,6 +95,17 @@ def check_host(host: str | None, allowed: Collection[str]) -> None:
         raise Refused("bad_host", f"{message}. `rankd web --host NAME` adds one", status=421)
 
 
+def check_origin(headers: Mapping[str, str], allowed: Collection[str]) -> None:
+    """Check that a form comes from a page of ours.
+
+    Raises:
+        Refused: ``other_origin``.
+    """
+    origin = headers.get("origin")
+    if origin is None or urlsplit(origin).netloc.lower() not in allowed:
+        raise Refused("other_origin", "this change does not come from this page; open the page itself", status=403)
+
+
 def check_change(
     visitor: Visitor, headers: Mapping[str, str], token: str, key: bytes, allowed: Collection[str]
 ) -> None:
@@ -105,8 +116,6 @@ def check_change(
     """
     if not visitor.may_change:
         raise Refused("read_only", "this page only shows: changes are turned off here (--read-only)", status=403)
-    origin = headers.get("origin")
-    if origin is None or urlsplit(origin).netloc.lower() not in allowed:
-        raise Refused("other_origin", "this change does not come from this page; open the page itself", status=403)
+    check_origin(headers, allowed)
     if not is_change_token(token, visitor.user, visitor.nonce, key):
         raise Refused("bad_token", "this form is too old; load the page again", status=403)

@@ -1,6 +1,6 @@
 import pytest
 
-from rankd.core.admission.gateway_rule import check_gateway
+from rankd.core.admission.gateway_rule import check_gateway, check_page
 from rankd.core.errors import Refused
 
 TRUSTED = ("n1", "n2")
@@ -28,3 +28,21 @@ def test_a_node_lets_nobody_in_whose_access_was_revoked():
         check_gateway("n1", "alice", TRUSTED, {"alice"}, has_rights=False)
     assert (refused.value.code, refused.value.status) == ("revoked", 403)
     check_gateway("n1", "bob", TRUSTED, {"alice"}, has_rights=False)
+
+
+@pytest.mark.parametrize(
+    ("user", "signs_in_others", "code"),
+    [
+        ("alice", False, "unknown_gateway"), ("root", True, "unknown_gateway"), ("root", False, "unknown_gateway"),
+        ("bob", True, "revoked"),
+    ],
+)  # fmt: skip
+def test_the_page_names_nobody_whom_it_can_not_have_signed_in(user, signs_in_others, code):
+    with pytest.raises(Refused) as refused:
+        check_page(user, "owner", {"bob"}, signs_in_others=signs_in_others)
+    assert (refused.value.code, refused.value.status) == (code, 403)
+
+
+def test_the_page_names_its_owner_and_others_who_sign_in_at_a_proxy_or_by_pam():
+    check_page("owner", "owner", (), signs_in_others=False)
+    check_page("alice", "owner", {"bob"}, signs_in_others=True)
