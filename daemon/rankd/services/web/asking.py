@@ -40,14 +40,14 @@ class Asking:
         """As whom a log is read for this user."""
         return Reader(user, self._is_gateway)
 
-    async def ask(self, user: str, verb: str, message: object, kind: type[T]) -> T:
+    async def ask(self, user: str, verb: str, message: object, kind: type[T], within_s: float = ANSWER_S) -> T:
         """The answer to this user's request.
 
         Raises:
             Refused, Unavailable: the service's error, or ``no_answer``.
         """
         try:
-            reply = await self.bus.client.request(self.reader(user).subject(verb), encode(message), timeout=ANSWER_S)
+            reply = await self.bus.client.request(self.reader(user).subject(verb), encode(message), timeout=within_s)
         except nats.errors.NoRespondersError:
             message = "the intake does not answer, so nothing can be changed now; `rankd health` says what is wrong"
             raise Unavailable("no_answer", message) from None

@@ -15,12 +15,14 @@ from rankd.core.words import DECISIONS, OVERRIDES
 from rankd.services.web.bar import extent
 from rankd.services.web.page import Page
 from rankd.services.web.rank_history import rank_chart
+from rankd.services.web.silence import silent
 from rankd.services.web.time_line import attempts, time_line
 from rankd.services.web.view import Given
 from rankd.store.engine.reading import Reader
 from rankd.store.look.array_grid import array_grid
 from rankd.store.look.as_asker import check_sees, job_shown_to, why_for
 from rankd.store.look.page import event_page
+from rankd.store.look.service_list import role_holders
 from rankd.store.look.start_range import start_range
 from rankd.wire.job_selection import JobName
 from rankd.wire.page import HistoryRequest
@@ -51,8 +53,9 @@ async def job(page: Page, asker: Submitter, given: Given) -> str:
     line = time_line(found["events"], now)
     rank = None if why is None else why.get("rank")
     return page.template.render(
-        "_job.html", **found, line=line, attempts=attempts(found["events"], line), overrides=OVERRIDES, between=bars,
-        sides=_sides(why), ranks=rank_chart(page.ranks, found["job"]["id"], rank, now), most_attempts=ATTEMPTS,
+        "_job.html", **found, silent=silent(found["services"], now), line=line, attempts=attempts(found["events"], line),
+        overrides=OVERRIDES, between=bars, sides=_sides(why), most_attempts=ATTEMPTS,
+        ranks=rank_chart(page.ranks, found["job"]["id"], rank, now),
     )  # fmt: skip
 
 
@@ -87,6 +90,7 @@ def _read(reader: Reader, name: JobName, asker: Submitter) -> dict[str, Any]:
         "start": start_range(reader, name) if is_waiting else None,
         "events": events,
         "waited": [(words, record[name]) for name, words in WAITED.items() if record.get(name) is not None],
+        "services": role_holders(reader) if is_waiting else [],
         "grid": array_grid(reader, record["id"]) if record.get("array_task") is None else None,
     }
 

@@ -13,7 +13,7 @@ from starlette.requests import Request
 
 from rankd.bus.outage import Spell
 from rankd.core.admission.submitter import Submitter
-from rankd.core.errors import RankdError, Refused
+from rankd.core.errors import RankdError, Refused, Unavailable
 from rankd.core.metric.figure import Figure
 from rankd.core.model.setting import Settings
 from rankd.services.runtime.clock import Clock
@@ -35,6 +35,8 @@ log = logging.getLogger("rankd.web")
 T = TypeVar("T")
 
 DIAG_S = 5.0
+DIAG_WITHIN_S = 3.0
+"""A view waits so long for it, since the views of all tabs are made one after the other."""
 MOST_PARAMETERS = 40
 LONGEST_PARAMETER = 512
 
@@ -80,7 +82,7 @@ class Page:
         """The figures for ``/metrics``."""
         self._configuration: int | None = None
         self._spell = Spell(log)
-        self._diag: tuple[float, Diag] | None = None
+        self._diag: tuple[float, Diag | RankdError] | None = None
         self._ended: dict[str, float] = {}
         """Nonces of sessions that were signed out, and until when their cookies would count."""
 
@@ -149,10 +151,18 @@ class Page:
         """What the services say of themselves, at most :data:`DIAG_S` old. Every user may know it.
 
         Raises:
-            Unavailable: nobody answers.
+            Refused: rankd does not let this user ask.
+            Unavailable: nobody answers, or nobody has answered just before.
         """
         if self._diag is None or self.clock() - self._diag[0] > DIAG_S:
-            self._diag = (self.clock(), await self.asking.ask(user, "diag.show", DiagAsked(), Diag))
+            found: Diag | RankdError
+            try:
+                found = await self.asking.ask(user, "diag.show", DiagAsked(), Diag, DIAG_WITHIN_S)
+            except Unavailable as error:
+                found = error
+            self._diag = (self.clock(), found)
+        if isinstance(self._diag[1], RankdError):
+            raise self._diag[1]
         return self._diag[1]
 
     async def look(self, query: Callable[[Reader], T]) -> T:

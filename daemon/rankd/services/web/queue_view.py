@@ -11,11 +11,13 @@ from rankd.core.model.job import FINAL_STATES
 from rankd.core.words import DECISIONS, OVERRIDES
 from rankd.services.web.bar import compared, extent, parts
 from rankd.services.web.page import Page
+from rankd.services.web.silence import silent
 from rankd.services.web.view import Given
 from rankd.store.engine.reading import Reader
 from rankd.store.look.job_window import JobWindow, in_states, unranked
 from rankd.store.look.priority_list import weights
 from rankd.store.look.rank_window import RankFilter, Window, window
+from rankd.store.look.service_list import role_holders
 from rankd.store.look.why import decided_by
 
 ROWS = 50
@@ -34,6 +36,7 @@ class Shown(NamedTuple):
     ended: JobWindow | None
     factors: list[str]
     above: Row | None
+    services: list[Row]
 
 
 async def queue(page: Page, asker: Submitter, given: Given) -> str:
@@ -48,8 +51,8 @@ async def queue(page: Page, asker: Submitter, given: Given) -> str:
     rows = [] if shown.waiting is None else _explained(shown, asker)
     return page.template.render(
         "_queue.html", shown=shown, rows=rows, between=extent(rows), unranked=_seen(shown.unranked, asker),
-        running=_seen(shown.running, asker), ended=_seen(shown.ended, asker), given=given,
-        next=_next(shown), is_filtered=any(given.get(name) for name in FILTERS[:-2]),
+        running=_seen(shown.running, asker), ended=_seen(shown.ended, asker), given=given, next=_next(shown),
+        silent=silent(shown.services, page.clock()), is_filtered=any(given.get(name) for name in FILTERS[:-2]),
     )  # fmt: skip
 
 
@@ -73,7 +76,9 @@ def _read(reader: Reader, asker: Submitter, given: Given, after: int) -> Shown:
         running = in_states(reader, wanted, RUNNING, after or None, 4 * ROWS if state else ROWS)
     if state == "ended":
         ended = in_states(reader, wanted, ENDED, after or None, ROWS)
-    return Shown(waiting, without, running, ended, [] if waiting is None else list(weights(reader)), above)
+    return Shown(
+        waiting, without, running, ended, [] if waiting is None else list(weights(reader)), above, role_holders(reader)
+    )
 
 
 def _only(asker: Submitter, given: Given) -> str | None:

@@ -8,6 +8,7 @@ from typing import Any
 from rankd.core.admission.submitter import Submitter
 from rankd.core.errors import RankdError
 from rankd.services.web.page import Page
+from rankd.services.web.silence import SILENT_S
 from rankd.services.web.view import Given
 from rankd.store.engine.reading import Reader, Row
 from rankd.store.look.service_list import services as service_list
@@ -16,7 +17,6 @@ from rankd.store.look.service_past import adapter_readings, last_configurations,
 PASSES = 120
 CONFIGURATIONS = 15
 SHOWN_CHANGES = 5
-SILENT_S = 15.0
 
 
 async def services(page: Page, asker: Submitter, _given: Given) -> str:

@@ -1,0 +1,9 @@
+"""Which services are said to be silent."""
+
+from rankd.services.web.silence import CONSEQUENCES, SILENT_S, silent
+
+
+def test_a_service_without_a_sign_of_life_is_named_with_what_that_means():
+    rows = [{"name": name, "alive_at": at} for name, at in (("intake", 100.0), ("scheduler", 60.0), ("notifier", 1.0))]
+    assert silent(rows, 100.0 + SILENT_S) == [("scheduler", 40.0 + SILENT_S, CONSEQUENCES["scheduler"])]
+    assert silent(rows, 60.0 + SILENT_S) == []
