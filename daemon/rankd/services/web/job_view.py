@@ -53,8 +53,8 @@ async def job(page: Page, asker: Submitter, given: Given) -> str:
     line = time_line(found["events"], now)
     rank = None if why is None else why.get("rank")
     return page.template.render(
-        "_job.html", **found, silent=silent(found["services"], now), line=line,
-        attempts=attempts(found["events"], line), overrides=OVERRIDES, between=bars, sides=_sides(why), most_attempts=ATTEMPTS,
+        "_job.html", **found, silent=silent(found["services"], now), line=line, overrides=OVERRIDES, between=bars,
+        attempts=attempts(found["events"], line), sides=_sides(why), most_attempts=ATTEMPTS,
         ranks=rank_chart(page.ranks, found["job"]["id"], rank, now),
     )  # fmt: skip
 
