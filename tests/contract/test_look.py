@@ -199,7 +199,9 @@ async def test_queues_and_their_places(world):
 
 
 async def test_shares(world):
-    rows = [(row["account"], row["user"]) for row in await world.look(shares)]
+    everything = await world.look(shares)
+    rows = [(row["account"], row["user"]) for row in everything]
+    assert await world.look(shares, "alice") == [row for row in everything if row["user"] == "alice"] != []
     assert rows == [("physics", None), ("physics", "alice"), ("physics", "bob"), ("root", None)]
 
 

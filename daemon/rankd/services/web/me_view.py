@@ -45,5 +45,5 @@ def _read(reader: Reader, user: str) -> dict[str, Any]:
         "past": [(WAITED[COLUMNS[cause]], amount) for cause, amount in seconds.items() if amount >= 1],
         "open": sorted(mine, key=lambda row: (row["state"] == "pending", row["rank"] or 0, row["id"])),
         "ended": ended[::-1],
-        "shares": [row for row in shares(reader) if row["user"] == user],
+        "shares": shares(reader, user),
     }

@@ -82,7 +82,8 @@ def conditions(wanted: JobFilter) -> tuple[str, list[object]]:
         parameters.append(wanted.before)
     if isinstance(wanted, JobList) and not wanted.tasks:
         terms.append("array_job IS NULL")
-    if wanted.states is not None and set(wanted.states) <= set(ACTIVE):
+    is_of_few = wanted.users is not None and wanted.names is None  # the index of users is better than that of states
+    if wanted.states is not None and set(wanted.states) <= set(ACTIVE) and not is_of_few:
         terms.append(_ACTIVE_SQL)
     return (" WHERE " + " AND ".join(terms) if terms else ""), parameters
 

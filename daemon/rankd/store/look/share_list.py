@@ -10,12 +10,14 @@ import math
 from rankd.store.engine.reading import Reader, Row, fetch
 
 
-def shares(connection: Reader) -> list[Row]:
-    """The accounts (``user`` None) and their users. ``parent`` names the account above.
+def shares(connection: Reader, user: str | None = None) -> list[Row]:
+    """The accounts (``user`` None) and their users. ``parent`` names the account above. ``user``: only this one's rows.
 
     An infinite ``level_fairshare`` is the text ``inf``, because JSON has no number for it.
     """
-    rows = fetch(connection, 'SELECT * FROM association_share ORDER BY account, "user" IS NOT NULL, "user"')
+    where, given = ("", []) if user is None else (' WHERE "user" = ?', [user])
+    order = 'ORDER BY account, "user" IS NOT NULL, "user"'
+    rows = fetch(connection, f"SELECT * FROM association_share{where} {order}", given)
     for row in rows:
         if row["level_fairshare"] == math.inf:
             row["level_fairshare"] = "inf"
