@@ -1,27 +1,34 @@
 """The page: its first view with a million pending jobs, what open tabs cost, and whether a browser's memory grows.
 
 The services run as processes, and so does the page. Tabs are plain connections that read their streams; one is a real
-Chromium, where there is one. ``--jobs``, ``--tabs`` and ``--seconds`` make it smaller.
+Chromium, where there is one. It takes seven minutes; ``--jobs``, ``--seconds`` and ``--browser`` make it shorter.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import os
+import resource
+import subprocess
+import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from large_site import make_database, write_config
-from measure import machine, report, summary
+from measure import connected, machine, report, summary
 from playwright.sync_api import sync_playwright
 
 CHROMIUM = Path("/usr/bin/chromium")
 TICKS = os.sysconf("SC_CLK_TCK")
-LOOKS = 20
+LOOKS, UPDATES = 20, 20
+PATHS = ("/queue", "/queue?user=u0-0", "/queue?text=step&account=a3", "/nodes", "/queues", "/shares", "/me", "/whatif")
 PROXY = '\n[web]\nproxies = ["127.0.0.1"]\n'
 USER = {"X-Remote-User": "u0-0"}
 
@@ -50,6 +57,14 @@ class Tab:
     def __init__(self, base: str, path: str) -> None:
         self._place, self._path = urlsplit(base), path
         self.updates: list[float] = []
+        self._seen, self._news = b"", asyncio.Event()
+
+    async def until(self, text: str) -> float:
+        """When (performance counter) the newest view has this text."""
+        while text.encode() not in self._seen:
+            self._news.clear()
+            await self._news.wait()
+        return time.perf_counter()
 
     async def run(self) -> None:
         """Read until cancelled."""
@@ -59,6 +74,9 @@ class Tab:
         while line := await reader.readline():
             if line.startswith(b"event: view"):
                 self.updates.append(time.perf_counter())
+            elif b"bench-" in line:
+                self._seen = line
+                self._news.set()
 
 
 async def answered(base: str, path: str) -> bytes:
@@ -117,47 +135,93 @@ def browser_mb(base: str, seconds: float) -> list[float]:
     return found
 
 
-def measured(directory: Path, arguments: argparse.Namespace) -> list[dict[str, Any]]:
-    """All figures on one site."""
-    config = write_config(directory / "config", period_s=1.0)
-    with (config / "rankd.toml").open("a") as file:
-        file.write(PROXY)
-    asyncio.run(make_database(directory / "rankd.db", config, arguments.jobs))
-    with machine("--no-local-agent", "--config", str(config), directory=directory) as up:
-        base, pid = base_of(directory), up["pids"]["web"]
-        while b"a place in the ranking" not in asyncio.run(answered(base, "/queue")):
-            time.sleep(1)
-        rows = []
-        for path in (
-            "/queue",
-            "/queue?user=u0-0",
-            "/queue?text=step&account=a3",
-            "/nodes",
-            "/queues",
-            "/shares",
-            "/me",
-        ):
-            times = summary([asyncio.run(page_s(base, path)) for _ in range(LOOKS)])
-            rows.append({"what": f"{path}, ms", **{name: 1000 * value for name, value in times.items()}})
-        report("page_first", f"{arguments.jobs:,} pending jobs, {LOOKS} looks, load {os.getloadavg()[0]:.1f}", rows)
-        tabs = [asyncio.run(open_tabs(base, pid, n, arguments.seconds)) for n in (1, arguments.tabs)]
-        report("page_tabs", f"{arguments.jobs:,} pending jobs, {arguments.seconds:g} s, a ranking a second", tabs)
-        if CHROMIUM.exists():
-            begin, end = browser_mb(base, arguments.seconds)
-            memory = [{"seconds": arguments.seconds, "first MB": begin, "last MB": end}]
-            report("page_browser", "memory of the scripts of one open queue", memory)
-    return rows
+async def update_s(base: str, up: dict[str, Any]) -> list[float]:
+    """Seconds from sending a submission over NATS until an open tab has the new job, several times."""
+    client, found = await connected(up), list[float]()
+    tab = Tab(base, "/live/me")
+    task = asyncio.get_running_loop().create_task(tab.run())
+    await asyncio.sleep(3)
+    for number in range(UPDATES):
+        name = f"bench-{number}-end"
+        begun = time.perf_counter()
+        job = {"command": ["true"], "name": name, "held": True}
+        await client.request(f"rankd.v1.user.{USER['X-Remote-User']}.job.submit", json.dumps(job).encode(), timeout=60)
+        found.append(await tab.until(name) - begun)
+    task.cancel()
+    await client.close()
+    return found
+
+
+def what_if(directory: Path) -> dict[str, Any]:
+    """What one answer of What if costs: the intake runs this command, one at a time for all ordinary users."""
+    words = ["whatif", "--json", "--summary", f"--db={directory / 'rankd.db'}", "--weights", "age=5000"]
+    begun, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = subprocess.run([sys.executable, "-m", "rankd", *words], capture_output=True, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return {
+        "seconds": time.perf_counter() - begun, "processor s": after.ru_utime - before.ru_utime,
+        "most MB": after.ru_maxrss / 1e3, "answer kB": len(done.stdout) / 1e3,
+        "moved": json.loads(done.stdout)["moved"],
+    }  # fmt: skip
+
+
+@contextmanager
+def site(jobs: int) -> Iterator[tuple[Path, str, dict[str, Any]]]:
+    """A ranked site with pending jobs: its directory, where its page is, and its up.json."""
+    with tempfile.TemporaryDirectory(prefix="rankd-bench-page-") as text:
+        directory = Path(text)
+        config = write_config(directory / "config", period_s=1.0)
+        with (config / "rankd.toml").open("a") as file:
+            file.write(PROXY)
+        asyncio.run(make_database(directory / "rankd.db", config, jobs))
+        with machine("--no-local-agent", "--config", str(config), directory=directory) as up:
+            base = base_of(directory)
+            while b"a place in the ranking" not in asyncio.run(answered(base, "/queue")):
+                time.sleep(1)
+            yield directory, base, up
+
+
+def looks(base: str, jobs: int) -> None:
+    """How long whole pages take."""
+    rows = []
+    for path in PATHS:
+        times = summary([asyncio.run(page_s(base, path)) for _ in range(LOOKS)])
+        rows.append({"what": f"{path}, ms", **{name: 1000 * value for name, value in times.items()}})
+    report("page_first", f"{jobs:,} pending jobs, {LOOKS} looks, load {os.getloadavg()[0]:.1f}", rows)
+
+
+def tabs(base: str, up: dict[str, Any], jobs: int, arguments: argparse.Namespace) -> None:
+    """What open tabs cost."""
+    rows = [
+        asyncio.run(open_tabs(base, up["pids"]["web"], n, arguments.seconds)) | {"load": os.getloadavg()[0]}
+        for n in (1, arguments.tabs)
+    ]
+    report(f"page_tabs_{jobs}", f"{jobs:,} pending jobs, {arguments.seconds:g} s, a ranking a second", rows)
 
 
 def main() -> None:
     """Measure, and print tables."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--jobs", type=int, default=1_000_000, help="pending jobs (default: 1,000,000)")
+    parser.add_argument(
+        "--jobs", type=int, default=1_000_000, help="pending jobs of the large site (default: 1,000,000)"
+    )
+    parser.add_argument("--few", type=int, default=10_000, help="pending jobs of the small site (default: 10,000)")
     parser.add_argument("--tabs", type=int, default=200, help="open tabs (default: 200)")
-    parser.add_argument("--seconds", type=float, default=60.0, help="of each measurement (default: 60)")
+    parser.add_argument("--seconds", type=float, default=30.0, help="that tabs are open (default: 30)")
+    parser.add_argument("--browser", type=float, default=180.0, help="seconds of a browser's open tab (default: 180)")
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="rankd-bench-page-") as directory:
-        measured(Path(directory), arguments)
+    with site(arguments.jobs) as (directory, base, up):
+        looks(base, arguments.jobs)
+        tabs(base, up, arguments.jobs, arguments)
+        report("page_what_if", f"{arguments.jobs:,} pending jobs, other weights", [what_if(directory)])
+    with site(arguments.few) as (_, base, up):
+        tabs(base, up, arguments.few, arguments)
+        updates = summary([1000 * value for value in asyncio.run(update_s(base, up))])
+        report("page_update", f"{arguments.few:,} pending jobs: submission until a tab has it, ms", [updates])
+        if CHROMIUM.exists():
+            begin, end = browser_mb(base, arguments.browser)
+            memory = [{"seconds": arguments.browser, "first MB": begin, "last MB": end}]
+            report("page_browser", "memory of the scripts of one open queue", memory)
 
 
 if __name__ == "__main__":
