@@ -144,8 +144,10 @@ async def update_s(base: str, up: dict[str, Any]) -> list[float]:
     for number in range(UPDATES):
         name = f"bench-{number}-end"
         begun = time.perf_counter()
-        job = {"command": ["true"], "name": name, "held": True}
-        await client.request(f"rankd.v1.user.{USER['X-Remote-User']}.job.submit", json.dumps(job).encode(), timeout=60)
+        job = {"command": ["true"], "name": name, "held": True, "queue": "root.q0.q0.q0"}
+        subject = f"rankd.v1.user.{USER['X-Remote-User']}.job.submit"
+        reply = await client.request(subject, json.dumps(job).encode(), timeout=60)
+        assert b'"id"' in reply.data, reply.data
         found.append(await tab.until(name) - begun)
     task.cancel()
     await client.close()
