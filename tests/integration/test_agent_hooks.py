@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 from contextlib import asynccontextmanager
@@ -9,7 +10,7 @@ from pathlib import Path
 
 from integration.test_agent import a_killable_agent, an_agent, an_intake, kill, options_of, start_of
 from integration.test_keeper_full_disk import keeper_in
-from watch import PATIENCE_S, alive, appears
+from watch import PATIENCE_S, alive, appears, gone_within
 
 from rankd.core.errors import Refused
 from rankd.services.agent.plan import Planner
@@ -175,3 +176,40 @@ async def test_a_health_check_tells_its_last_line_while_it_fails(broker, tmp_pat
         (tmp_path / "well").touch()
         await intake.until(lambda: intake.heartbeats[-1].health == "")
     assert set(site.told) == {"check"}
+
+
+async def test_a_health_check_ends_with_an_agent_that_is_killed(broker, tmp_path):
+    """Its helper ends it, and the next agent ends what has left its process group."""
+    site = Site(tmp_path)
+    aside = f"setsid sh -c 'echo $$ > {tmp_path}/aside; exec sleep 1000' &"
+    wait = f"{aside}\nwhile ! [ -s {tmp_path}/aside ]; do :; done; echo $$ > {tmp_path}/in; exec sleep 1000"
+    async with an_intake_with(broker, health_check=site.program("check", wait)) as intake:
+        async with a_killable_agent(broker, tmp_path) as process:
+            await appears(tmp_path / "in")
+            await kill(process)
+        pids = [int((tmp_path / name).read_text()) for name in ("in", "aside")]
+        assert await asyncio.to_thread(gone_within, pids[0], PATIENCE_S)
+        assert alive(pids[1])
+        intake.hooks = NodeHooks(health_check=site.program("next"))
+        async with an_agent(options_of(broker, tmp_path)):
+            await intake.until(lambda: intake.heartbeats[-1].health == "")
+    assert not alive(pids[1])
+
+
+async def test_a_prolog_that_outlives_agent_and_keeper_is_ended_by_the_next_agent(broker, tmp_path):
+    site = Site(tmp_path)
+    hooks = {
+        "prolog": site.program("prolog", f"echo $$ > {tmp_path}/in; exec sleep 1000"),
+        "epilog": site.program("epilog", f"! grep -q sleep /proc/$(cat {tmp_path}/in)/cmdline || echo both >> {tmp_path}/told"),
+    }
+    async with an_intake_with(broker, **hooks) as intake:
+        async with a_killable_agent(broker, tmp_path) as process:
+            await intake.start(1, "touch", str(tmp_path / "ran"))
+            await appears(tmp_path / "in")
+            await kill(process)
+            os.kill(keeper_in(tmp_path / "state"), signal.SIGKILL)
+        async with an_agent(options_of(broker, tmp_path)):
+            lost = await intake.ended(1)
+    assert not alive(int((tmp_path / "in").read_text()))
+    assert (lost.cause, site.told) == ("lost", ["prolog", "epilog"])
+    assert not (tmp_path / "ran").exists()

@@ -193,7 +193,7 @@ class Agent:
         self._runner = runner
         self._reporter = reporter
         self._group = group
-        self._health = HealthCheck(options.name, lambda: runner.hooks, clock)
+        self._health = HealthCheck(options.name, lambda: runner.hooks, clock, options.state_dir)
         self._registration = Registration(
             bus,
             options.nodes,

@@ -1,6 +1,6 @@
 """The keeper's helper: forks the process of each job, and waits for its end when the keeper asks.
 
-This is a script that is started isolated (``python -I -S keeper_helper.py DESCRIPTOR``) with an empty environment. It
+This is a script that is started isolated (``python -I -S helper.py DESCRIPTOR [ends]``) with an empty environment. It
 imports little, so forking it costs a fifth of forking the keeper. The helper itself never changes its identity, opens
 no user's file and reads no user's text. Each child does so for its own job, after it has dropped its rights.
 
@@ -11,6 +11,8 @@ helper writes the child's pid as an int64, or minus an errno. The child then rea
 child, the stream just ends; otherwise the child answers with marshalled (stage, errno, path, text). If the keeper
 ends first, the child ends without having done anything. The child of an interactive job sends the other ends of its
 streams on the channel before. A plan may also tell a child to be a relay (:mod:`rankd.services.keeper.relay`).
+
+Children outlive the helper: an agent takes them over. With ``ends`` they don't, as nobody would take them over.
 """
 
 from __future__ import annotations
@@ -50,23 +52,40 @@ IGNORED = {signal.SIGPIPE, signal.SIGXFSZ}
 UNCHANGEABLE = {signal.SIGKILL, signal.SIGSTOP}
 NEW_DIRECTORY, NEW_FILE, USERS_UMASK = 0o700, 0o666, 0o022
 MYSELF = b"0"
+ENDS = "ends"
+"""The argument of a helper that kills its children when its keeper has ended."""
 
 
-def serve(keeper: socket.socket) -> None:
+def serve(keeper: socket.socket, *, ends_children: bool = False) -> None:
     """Carry out the keeper's requests until it has ended."""
     null = os.open(os.devnull, os.O_RDWR)
+    children: set[int] = set()
     while True:
         message, descriptors, _, _ = socket.recv_fds(keeper, 64, 1)
         if message == FORK:
             os.set_inheritable(descriptors[0], False)
-            _fork(descriptors[0], null)
+            if (pid := _fork(descriptors[0], null)) > 0:
+                children.add(pid)
         elif message:
+            children.discard(int(message))
             keeper.send(marshal.dumps(_wait(int(message))))
         else:
-            return
+            break
+    if ends_children:
+        _kill(children)
 
 
-def _fork(channel: int, null: int) -> None:
+def _kill(children: set[int]) -> None:
+    """Kill these children and their groups. None was waited for, so no other process has their ids."""
+    for pid in children:
+        for kill in (os.killpg, os.kill):  # one that has just been forked has no group of its own yet
+            try:
+                kill(pid, signal.SIGKILL)
+            except OSError:
+                continue
+
+
+def _fork(channel: int, null: int) -> int:
     try:
         pid = os.fork()
     except OSError as error:
@@ -81,7 +100,9 @@ def _fork(channel: int, null: int) -> None:
     except OSError:  # the keeper no longer wants this child, and will not ask for its end
         if pid > 0:
             _wait(pid)
+            pid = -1
     os.close(channel)
+    return pid
 
 
 def _wait(pid: int) -> tuple[int, int, float]:
@@ -259,14 +280,14 @@ def _default_signals() -> None:
             continue
 
 
-def main(descriptor: int) -> None:
+def main(descriptor: int, *options: str) -> None:
     """Serve until the keeper ends. Signals reach the keeper's children, not the helper."""
     _default_signals()
     signal.pthread_sigmask(signal.SIG_SETMASK, LATER)
     keeper = socket.socket(fileno=descriptor)
     keeper.set_inheritable(False)
-    serve(keeper)
+    serve(keeper, ends_children=ENDS in options)
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(int(sys.argv[1]), *sys.argv[2:])

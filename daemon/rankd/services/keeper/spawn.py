@@ -18,7 +18,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from rankd.services.keeper import helper as keeper_helper
-from rankd.services.keeper.helper import COMMAND, DIRECTORY, FILE, FORK, GROUP, INTERPRETER, NUMBER
+from rankd.services.keeper.helper import COMMAND, DIRECTORY, ENDS, FILE, FORK, GROUP, INTERPRETER, NUMBER
 from rankd.services.keeper.proc import Launch, Session
 
 ANSWER_S = 30.0
@@ -49,15 +49,16 @@ class Waited(NamedTuple):
 
 
 class Helper:
-    """The helper process. Used by several threads."""
+    """The helper process. Used by several threads. ``ends_children``: they end with this process, however it ends."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, ends_children: bool = False) -> None:
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._socket.settimeout(ANSWER_S)
         self._asking = threading.Lock()
+        options = [ENDS] if ends_children else []
         with theirs:
             self.process = subprocess.Popen(  # noqa: S603 - our own command
-                [sys.executable, "-I", "-S", keeper_helper.__file__, str(theirs.fileno())],
+                [sys.executable, "-I", "-S", keeper_helper.__file__, str(theirs.fileno()), *options],
                 env={},
                 cwd="/",
                 stdin=subprocess.DEVNULL,
