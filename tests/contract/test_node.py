@@ -8,6 +8,8 @@ from contract.world import RUNNING, allocate
 from rankd.core.change.node_action import drain, resume
 from rankd.core.model.node import NodeState
 from rankd.core.model.node_holder import Agent, Holder
+from rankd.store.look.drained_node import drained_nodes
+from rankd.store.look.site_figures import site_figures
 from rankd.store.record.node import (
     holder_of,
     is_noted,
@@ -140,6 +142,9 @@ async def test_a_health_check_drains_and_resumes_only_what_nobody_else_has_drain
     assert await store.write(judge_health, names, "disk full", NOW) == ["n2", "n3"]
     assert await store.write(judge_health, names, "disk fuller", NOW) == []
     assert await drains() == {"n1": "a fan", "n2": "disk full", "n3": "disk full"}
+    assert await store.read(drained_nodes) == [f"node {n} is drained by its health check: disk full" for n in names[1:]]
+    drained = {row["who"]: row["nodes"] for row in (await store.look(site_figures, 0)).drained}
+    assert drained == {"health check": 2, "administrator": 1}
     await store.write(act, NodeWish(nodes=["n3"], actor="ann", reason="mine", at=NOW), drain)
     assert await store.read(to_judge, names, "") == ["n2"]
     assert await store.write(judge_health, names, "", NOW) == ["n2"]

@@ -230,6 +230,7 @@ class Diag(msgspec.Struct, frozen=True, kw_only=True):
     ``foreign_reports``: how many reports of nodes the intake has had about allocations that they were never given.
     ``streams``: as of the last look, a few seconds ago.
     ``devices``: those that have failed, in words; new jobs don't get them until an administrator resumes them.
+    ``nodes``: those that a health check or the intake has drained, in words.
     ``roles``: who holds each role, as of the records.
     ``forecaster``: None where none answers. ``estimates``: how good its ranges were.
     ``notifier``: None where none runs, since the site allows no notifications. ``notifications``: what waits for it.
@@ -248,6 +249,7 @@ class Diag(msgspec.Struct, frozen=True, kw_only=True):
     notifications: NotificationBacklog | None = None
     streams: list[StreamDiag] = []
     devices: list[str] = []
+    nodes: list[str] = []
     roles: list[RoleDiag] = []
     forecaster: ForecasterDiag | None = None
     estimates: EstimateDiag = EstimateDiag()

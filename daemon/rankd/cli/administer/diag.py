@@ -1,7 +1,7 @@
 """``rankd diag``: statistics of the services, as Slurm's sdiag.
 
-The exit status is 0 if all services are ready. It is 1 if one is not ready, a stream has an alarm or a device
-has failed, and 3 if one does not answer.
+The exit status is 0 if all services are ready. It is 1 if one is not ready, a stream has an alarm, a device
+has failed or rankd has drained a node, and 3 if one does not answer.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _status(found: Diag) -> int:
     if found.notifier is not None:
         asked.append(found.notifier.health)
     is_well = all(health is not None and health.ready for health in asked)
-    has_alarms = bool(found.devices) or any(stream.alarms for stream in found.streams)
+    has_alarms = bool(found.devices or found.nodes) or any(stream.alarms for stream in found.streams)
     return 0 if is_well and not has_alarms else 1
 
 
@@ -111,6 +111,7 @@ def lines(found: Diag) -> Iterator[str]:
         ("Roles", ((role.name, _role(role)) for role in found.roles)),
         ("Relay", _relay(found.relay)),
         ("Streams", _streams(found.streams)),
+        ("Nodes", (("ALARM", printable(text)) for text in found.nodes)),
         ("Devices", (("ALARM", printable(text)) for text in found.devices)),
         ("Adapters", ((row["name"], _adapter(row)) for row in found.adapters)),
     )

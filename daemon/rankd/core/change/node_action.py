@@ -17,6 +17,9 @@ from rankd.core.model.node import NodeState
 HEALTH_CHECK = "health check"
 """Who has drained a node whose health check fails. No user has this name: it has a space."""
 
+UNFIT = "intake"
+"""Who has drained a node on which a prolog or epilog failed, or whose agent can't run jobs: rankd itself."""
+
 
 class NodeEvent(StrEnum):
     """The event that records an action on a node."""

@@ -28,7 +28,17 @@ _SITE = _made(
         "nodes": ("state", "Nodes by state."),
         "nodes_silent": ("", "Nodes that are up or draining and have sent no sign of life for 30 s."),
         "node_oldest_heartbeat_timestamp_seconds": ("", "The oldest last sign of life of the nodes that are up."),
+        "nodes_drained": (
+            "who",
+            "Drained nodes, by who drained them: health check; rankd, after a failed prolog or epilog, or since the"
+            " agent can't run jobs; administrator.",
+        ),
         "devices": ("type state", "Devices of nodes by state: ok, taken, drained, failed, gone."),
+        "devices_by_model": (
+            "type model use",
+            "Devices by model. use: in use, free, or why no job can get one that none has: taken, drained, failed,"
+            " gone.",
+        ),
         "outbox_events": ("", "Events of jobs that are recorded and not published yet."),
         "event_lag_seconds": ("", "For how long the oldest of them has waited."),
         "notifications_waiting": ("", "Notifications that are not sent yet."),

@@ -17,6 +17,7 @@ from rankd.services.intake.look_turns import LookTurns
 from rankd.services.runtime.clock import Clock
 from rankd.store.engine.connection import Connection
 from rankd.store.look import adapter_list
+from rankd.store.look.drained_node import drained_nodes
 from rankd.store.look.failed_device import failed_devices
 from rankd.store.look.notification_backlog import notification_backlog
 from rankd.store.look.relay_backlog import relay_backlog
@@ -90,6 +91,7 @@ def _recorded(database: Connection, now: float) -> dict[str, Any]:
         "adapters": adapter_list.adapters(database),
         "notifications": notification_backlog(database, now),
         "devices": failed_devices(database),
+        "nodes": drained_nodes(database),
         "roles": [RoleDiag(**row) for row in role_holders(database.connection)],
         "estimates": msgspec.convert(forecast_record(database.connection), EstimateDiag),
     }

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from rankd.core.change.node_action import HEALTH_CHECK, UNFIT
 from rankd.store.engine.reading import Reader, Row, fetch
 from rankd.store.look.service_list import NODE_UNHEARD_S
 
@@ -23,7 +24,10 @@ WHERE j.state = 'pending' GROUP BY j."user" ORDER BY jobs DESC, j."user" LIMIT ?
 
 _NODES = "SELECT state, count(*) AS nodes, min(heartbeat_at) AS oldest FROM nodes GROUP BY state"
 _SILENT = "SELECT count(*) AS nodes FROM nodes WHERE state IN ('up', 'draining') AND heartbeat_at < ?"
-_DEVICES = "SELECT type, state, count(*) AS devices FROM device GROUP BY type, state"
+_DRAINED = f"""SELECT CASE drained_by WHEN '{HEALTH_CHECK}' THEN '{HEALTH_CHECK}' WHEN '{UNFIT}' THEN 'rankd'
+    ELSE 'administrator' END AS who, count(*) AS nodes FROM nodes WHERE drained_by IS NOT NULL GROUP BY who"""
+_DEVICES = """SELECT type, coalesce(model, '') AS model, state, CASE WHEN job IS NULL THEN 0 ELSE 1 END AS held,
+    count(*) AS devices FROM device GROUP BY type, coalesce(model, ''), state, held"""
 _OUTBOX = """SELECT count(*) AS events, min(at) AS first FROM job_events
 WHERE id > (SELECT coalesce(max(event_id), 0) FROM relay_marks WHERE name = 'job_events')"""
 _NOTIFICATIONS = "SELECT count(*) AS waiting, min(first_at) AS first FROM notifications WHERE state = 'waiting'"
@@ -40,6 +44,7 @@ class SiteRows(NamedTuple):
     users: list[Row]
     nodes: list[Row]
     silent: int
+    drained: list[Row]
     devices: list[Row]
     outbox: Row
     notifications: Row
@@ -61,6 +66,7 @@ def site_figures(connection: Reader, most_users: int) -> SiteRows:
         users=fetch(connection, _USERS, [most_users]) if most_users else [],
         nodes=fetch(connection, _NODES),
         silent=fetch(connection, _SILENT, [(alive_at or 0.0) - NODE_UNHEARD_S])[0]["nodes"],
+        drained=fetch(connection, _DRAINED),
         devices=fetch(connection, _DEVICES),
         outbox=fetch(connection, _OUTBOX)[0],
         notifications=fetch(connection, _NOTIFICATIONS)[0],

@@ -9,6 +9,7 @@ from sqlalchemy import select, update
 
 from rankd.core.change.node_action import (
     HEALTH_CHECK,
+    UNFIT,
     Decide,
     NodeChange,
     NodeStatus,
@@ -28,7 +29,6 @@ from rankd.store.record.node import record_node_event
 from rankd.store.schema.table import nodes
 from rankd.wire.message import NodeFailed, NodeReply
 
-UNFIT = "intake"
 _OF = nodes.c
 _OF_THESE = select(_OF.name, _OF.state, _OF.drained_by).where(_OF.name.in_(values_of("names", TEXTS)))
 

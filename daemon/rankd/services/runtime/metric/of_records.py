@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rankd.core.change.node_action import HEALTH_CHECK
 from rankd.core.metric.figure import Figure, flag
 from rankd.core.metric.label import MOST, OTHER, label, together
+from rankd.core.model.device import DeviceState
+from rankd.store.engine.reading import Row
 from rankd.store.look.site_figures import SiteRows
 
+DRAINED_BY = (HEALTH_CHECK, "rankd", "administrator")
 MOST_USERS = 20
 """The users with most pending jobs are named. The others are counted together."""
 
@@ -38,8 +42,20 @@ def _nodes(rows: SiteRows) -> Iterator[Figure]:
     heard = [row["oldest"] for row in rows.nodes if row["state"] in ("up", "draining") and row["oldest"] is not None]
     if heard:
         yield Figure("rankd_node_oldest_heartbeat_timestamp_seconds", min(heard))
-    for row in rows.devices:
-        yield Figure("rankd_devices", row["devices"], (label(row["type"]), label(row["state"])))
+    drained = {row["who"]: row["nodes"] for row in rows.drained}
+    for who in DRAINED_BY:
+        yield Figure("rankd_nodes_drained", drained.get(who, 0), (who,))
+    yield from together("rankd_devices", (((row["type"], row["state"]), row["devices"]) for row in rows.devices), 0)
+    yield from together(
+        "rankd_devices_by_model", (((row["type"], row["model"], _use(row)), row["devices"]) for row in rows.devices), 1
+    )
+
+
+def _use(row: Row) -> str:
+    """Whether a job has these devices, or why none can get them."""
+    if row["held"]:
+        return "in use"
+    return "free" if row["state"] == DeviceState.OK else str(row["state"])
 
 
 def _waiting(rows: SiteRows, now: float) -> Iterator[Figure]:

@@ -1,12 +1,12 @@
 """Rows of the records as figures."""
 
-from rankd.core.metric.label import OTHER
+from rankd.core.metric.label import MOST, OTHER
 from rankd.services.runtime.metric.of_records import site_figures_of
 from rankd.store.look.site_figures import SiteRows
 
 NOW = 1_000.0
 EMPTY = SiteRows(
-    jobs=[], users=[], nodes=[], silent=0, devices=[], outbox={"events": 0, "first": None},
+    jobs=[], users=[], nodes=[], silent=0, drained=[], devices=[], outbox={"events": 0, "first": None},
     notifications={"waiting": 0, "first": None}, adapters=[], generation=None, full_pass_at=None, roles=[],
 )  # fmt: skip
 
@@ -44,6 +44,28 @@ def test_nodes_that_are_down_do_not_count_as_late():
     assert rows["rankd_nodes", "down"] == 1
     assert rows["rankd_node_oldest_heartbeat_timestamp_seconds",] == 990.0
     assert rows["rankd_nodes_silent",] == 1
+
+
+def test_nodes_count_by_who_drained_them_also_if_nobody_did():
+    rows = found(EMPTY._replace(drained=[{"who": "health check", "nodes": 2}]))
+    counts = {key[1]: value for key, value in rows.items() if key[0] == "rankd_nodes_drained"}
+    assert counts == {"health check": 2, "rankd": 0, "administrator": 0}
+
+
+def device(model, state, held, number):
+    return {"type": "gpu", "model": model, "state": state, "held": held, "devices": number}
+
+
+def test_devices_count_by_model_and_use_and_models_are_bounded():
+    several = [device("a100", "ok", 1, 5), device("a100", "ok", 0, 3), device("h100", "failed", 1, 1)]
+    rows = found(EMPTY._replace(devices=[*several, device("h100", "failed", 0, 2)]))
+    uses = {key[2:]: value for key, value in rows.items() if key[0] == "rankd_devices_by_model"}
+    assert uses == {("a100", "in use"): 5, ("a100", "free"): 3, ("h100", "in use"): 1, ("h100", "failed"): 2}
+    assert (rows["rankd_devices", "gpu", "ok"], rows["rankd_devices", "gpu", "failed"]) == (8, 3)
+    many = found(EMPTY._replace(devices=[device(f"m{n:03}", "ok", 0, 1) for n in range(200)]))
+    models = {key[2]: value for key, value in many.items() if key[0] == "rankd_devices_by_model"}
+    assert len(models) == MOST + 1
+    assert models[OTHER] == 200 - MOST
 
 
 def test_lags_are_measured_to_now_and_never_negative():
