@@ -200,7 +200,9 @@ async def test_a_prolog_that_outlives_agent_and_keeper_is_ended_by_the_next_agen
     site = Site(tmp_path)
     hooks = {
         "prolog": site.program("prolog", f"echo $$ > {tmp_path}/in; exec sleep 1000"),
-        "epilog": site.program("epilog", f"! grep -q sleep /proc/$(cat {tmp_path}/in)/cmdline || echo both >> {tmp_path}/told"),
+        "epilog": site.program(
+            "epilog", f"! grep -q sleep /proc/$(cat {tmp_path}/in)/cmdline || echo both >> {tmp_path}/told"
+        ),
     }
     async with an_intake_with(broker, **hooks) as intake:
         async with a_killable_agent(broker, tmp_path) as process:

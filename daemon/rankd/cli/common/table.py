@@ -15,10 +15,12 @@ from rankd.cli.common.screen import columns as columns_of
 from rankd.core.printable import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
 LEAST_WIDTH = 8
 """No column is cut to less than this."""
+FORMULAS = frozenset("=+-@\uff1d\uff0b\uff0d\uff20")
+"""The first characters of formulas, also of full width."""
 EMPTY = "-"
 """What stands in an empty cell."""
 
@@ -60,11 +62,30 @@ def comma_separated(cells: Iterable[str]) -> str:
     return ",".join('"' + cell.replace('"', '""') + '"' if set(cell) & {",", '"'} else cell for cell in shown)
 
 
-def print_separated(header: Sequence[str] | None, rows: Sequence[Sequence[str]], *, csv: bool) -> None:
-    """Write records to standard output: CSV, or with ``|`` between fields."""
-    form = comma_separated if csv else separated
-    for cells in [*([] if header is None else [header]), *rows]:
-        print(form(cells))
+def no_formula(text: str) -> str:
+    """A text of a user's as a cell of a spreadsheet, which would compute one that begins like a formula.
+
+    Such a text gets an apostrophe before it, as spreadsheets themselves mark text.
+
+    >>> [no_formula(text) for text in ("=1+1", " @SUM(A1)", "-", "train")]
+    ["'=1+1", "' @SUM(A1)", "'-", 'train']
+    """
+    return f"'{text}" if text.lstrip()[:1] in FORMULAS else text
+
+
+def print_separated(
+    header: Sequence[str] | None, rows: Sequence[Sequence[str]], *, csv_texts: Collection[int] | None
+) -> None:
+    """Write records to standard output: CSV, in which the cells at ``csv_texts`` are texts; None: ``|`` between fields.
+
+    In CSV, texts can't become formulas. Numbers stay as they are.
+    """
+    form = separated if csv_texts is None else comma_separated
+    texts = csv_texts or ()
+    if header is not None:
+        print(form(header))
+    for cells in rows:
+        print(form(no_formula(cell) if place in texts else cell for place, cell in enumerate(cells)))
 
 
 def print_table(columns: Sequence[Column], rows: Sequence[Sequence[str]], *, header: bool = True) -> None:

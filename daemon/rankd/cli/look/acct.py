@@ -18,7 +18,8 @@ from rankd.cli.look.counted_row import accounted_once, is_rest
 from rankd.cli.look.efficiency import efficiency_fields
 from rankd.cli.look.missing_job import has_nothing, say_if_unnamed
 from rankd.cli.look.queue import add_filters, add_limit, job_filter, shown_nodes
-from rankd.cli.look.usage_summary import KEYS, summed
+from rankd.cli.look.usage_period import LENGTHS, periods
+from rankd.cli.look.usage_summary import KEYS, Uses, summed, summed_per
 from rankd.cli.look.usage_summary import columns as of_summary
 from rankd.client.instant import parse_time
 from rankd.core.errors import Refused
@@ -79,6 +80,11 @@ def add_parser(subparsers: Subparsers) -> None:
         "--summary",
         choices=KEYS,
         help="what these jobs used together, and what they waited for, per user, account or queue, in hours",
+    )
+    parser.add_argument(
+        "--per",
+        choices=LENGTHS,
+        help="with --summary: a line for each of them, of local time, in which there was something to count",
     )
     parser.add_argument("-e", "--helpformat", action="store_true", help="list all fields and exit")
     add_output(parser, "-H")
@@ -287,12 +293,14 @@ def run(arguments: argparse.Namespace) -> int:
     named = [name for group in arguments.job for name in group]
     arguments.jobs = [*named, *(arguments.jobs or ())] or None
     known = fields(Known({}, {}, now))
+    if arguments.per and not arguments.summary:
+        raise Refused("usage", "--per needs --summary user, account or queue", "per")
     if arguments.helpformat:
         print(" ".join(field.header for field in known.values()))
         return 0
     source = open_source(arguments)
     use = fields(source.known)
-    shown = {field.header.lower(): field for field in of_summary(arguments.summary)} if arguments.summary else use
+    shown = {field.header.lower(): field for field in _of_summary(arguments)} if arguments.summary else use
     spec = arguments.format or (ALL if arguments.summary else USUAL)
     chosen = _chosen(spec, shown)
     columns = _columns(spec, chosen)
@@ -305,18 +313,34 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.summary or not arguments.json:
         rows = accounted_once(rows, wanted.ids or ())
     if arguments.summary:
-        uses = {name: use[field].value for name, field in _SUMMED.items()}
-        rows = summed(rows, arguments.summary, uses, wanted.since, wanted.until)
+        known_end = partial(_known_end, known=source.known)
+        uses = Uses({name: use[field].value for name, field in _SUMMED.items()}, known_end)
+        rows = _summary(rows, arguments, uses, wanted)
     if arguments.json:
         print_json(rows)
     else:
         cells = [[field.shown(row) for field in chosen] for row in rows]
         if arguments.csv or arguments.parsable2:
             header = None if arguments.noheader else [field.header for field in chosen]
-            print_separated(header, cells, csv=arguments.csv)
+            texts = [place for place, field in enumerate(chosen) if not field.numeric]
+            print_separated(header, cells, csv_texts=texts if arguments.csv else None)
         else:
             print_table(columns, cells, header=not arguments.noheader)
     return 0
+
+
+def _of_summary(arguments: argparse.Namespace) -> list[Field]:
+    return of_summary(arguments.summary, per=bool(arguments.per))
+
+
+def _summary(rows: Sequence[Row], arguments: argparse.Namespace, uses: Uses, wanted: AccountingFilter) -> list[Row]:
+    if not arguments.per:
+        whole = summed(rows, arguments.summary, uses, wanted.since, wanted.until)
+        return [{name: value for name, value in row.items() if name != "period"} for row in whole]
+    now = time.time()
+    since = min((row["submitted_at"] for row in rows), default=now) if wanted.since is None else wanted.since
+    until = max(since, now if wanted.until is None else wanted.until)
+    return summed_per(rows, arguments.summary, uses, periods(since, until, arguments.per))
 
 
 def _chosen(spec: str, known: dict[str, Field]) -> Sequence[Field]:

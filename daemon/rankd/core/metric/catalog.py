@@ -30,14 +30,12 @@ _SITE = _made(
         "node_oldest_heartbeat_timestamp_seconds": ("", "The oldest last sign of life of the nodes that are up."),
         "nodes_drained": (
             "who",
-            "Drained nodes, by who drained them: health check; rankd, after a failed prolog or epilog, or since the"
-            " agent can't run jobs; administrator.",
+            "Drained nodes by who drained them: health check, administrator, or rankd (a hook failed, or the agent).",
         ),
         "devices": ("type state", "Devices of nodes by state: ok, taken, drained, failed, gone."),
         "devices_by_model": (
             "type model use",
-            "Devices by model. use: in use, free, or why no job can get one that none has: taken, drained, failed,"
-            " gone.",
+            "Devices by model. use: in use, free, or why a job can't have it: taken, drained, failed, gone.",
         ),
         "outbox_events": ("", "Events of jobs that are recorded and not published yet."),
         "event_lag_seconds": ("", "For how long the oldest of them has waited."),

@@ -1,6 +1,8 @@
+import csv
+
 import pytest
 
-from rankd.cli.common.table import Column, lines
+from rankd.cli.common.table import Column, lines, print_separated
 
 COLUMNS = [Column("ID", numeric=True), Column("NAME"), Column("NOTE")]
 ROWS = [["7", "short", "x"], ["1234", "a much longer name", "another long text"]]
@@ -47,3 +49,16 @@ def test_columns_stay_readable_on_the_narrowest_terminal():
 def test_a_header_is_bold_where_colour_is_wanted():
     assert lines(COLUMNS, ROWS, colour=True)[0].startswith("\x1b[1m")
     assert lines(COLUMNS, ROWS, colour=True, header=False)[0] == "   7 short              x"
+
+
+def test_a_text_in_csv_is_no_formula_and_a_number_is_a_number(capsys):
+    hostile = ['=HYPERLINK("http://x")', "+1", "-cmd", "@SUM(1)", "\t=1", " =1", "\uff1d1"]
+    print_separated(["Name", "Left"], [[name, "-5.2"] for name in hostile], csv_texts=[0])
+    header, *lines = capsys.readouterr().out.splitlines()
+    assert header == "Name,Left"
+    assert [next(csv.reader([line]))[1] for line in lines] == ["-5.2"] * len(hostile)
+    first = [next(csv.reader([line]))[0] for line in lines]
+    assert [cell[0] for cell in first] == ["'"] * len(hostile)
+    assert first[0] == """'=HYPERLINK("http://x")"""
+    print_separated(None, [["=1", "-2"]], csv_texts=None)
+    assert capsys.readouterr().out == "=1|-2\n"

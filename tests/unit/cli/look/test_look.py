@@ -449,6 +449,11 @@ def test_acct_sums_up_what_users_and_accounts_used(rankd):
     listed = json.loads(rankd("acct", "--summary", "account", "-S", "2000-01-01", "--json"))
     assert [one["account"] for one in listed] == ["physics"]
     assert sum(int(row[1]) for row in rows) == listed[0]["jobs"]
+    monthly = json.loads(rankd("acct", "--summary", "account", "-S", "2020-01-01", "--per", "month", "--json"))
+    for name in ("jobs", "core_s", "waited_resources_s"):
+        assert sum(one[name] for one in monthly) == listed[0][name]
+    assert rankd("acct", "--summary", "user", "-S", "2020-01-01", "--per", "month", "-P").startswith("Period|User|")
+    rankd("acct", "--per", "month", status=2)
 
 
 def test_share_flags(rankd):
