@@ -13,6 +13,8 @@ from rankd.core.change.job_action import cancel, hold, release
 from rankd.core.change.job_change import Change
 from rankd.core.model.job import Event, State
 from rankd.core.model.wait_part import COLUMNS
+from rankd.store.look.waited import waited_so_far
+from rankd.store.look.why import why
 from rankd.store.record.allocation import ReasonRow
 from rankd.store.record.array import split_first
 from rankd.store.record.dependency import show_reason
@@ -130,3 +132,29 @@ async def test_long_histories_are_thinned_and_kinds_that_are_gone_are_forgotten(
     await store.write(save_spells, [], None, NOW + 1000)
     await store.write(save_spells, [reason(8, "resources")], [], NOW + 2000 + KEPT_S)
     assert [row["shape"] for row in await store.rows("reason_spells")] == [8]
+
+
+async def test_what_a_job_has_waited_for_so_far_is_what_its_start_would_count(store):
+    await store.add_nodes("n1")
+    [job] = await store.submit("alice", at=NOW)
+    [row] = await store.rows("jobs", id=job)
+    busy, kept = reason(row["shape"], "resources"), reason(row["shape"], "reserved")
+    await store.write(save_spells, [busy], None, NOW + 1)
+    await store.write(act, [job], ALICE, NOW + 10, hold)
+    assert await so_far(store, job, NOW + 14) == {"resources": 10.0, "held": 4.0}
+    await store.write(act, [job], ALICE, NOW + 30, release)
+    await store.write(save_spells, [kept], [busy], NOW + 35)
+    assert await so_far(store, job, NOW + 37) == {"resources": 15.0, "held": 20.0, "reserved": 2.0}
+    assert await so_far(store, job, NOW) == {"resources": 10.0, "held": 20.0}, "the clock went back"
+    answer = await store.look(why, job, NOW + 37)
+    assert (answer["waited_held_s"], answer["waited_reserved_s"], answer["waited_quota_s"]) == (20.0, 2.0, 0.0)
+    await allocate(store, job, "n1", at=NOW + 37)
+    assert await so_far(store, job, NOW + 39) == {"resources": 15.0, "held": 20.0, "reserved": 2.0, "starting": 2.0}
+    await end(store, job, "n1", at=NOW + 45)
+    assert await store.look(waited_so_far, job, NOW + 50) == {}
+    assert await parts_of(store, job) == {"resources": 15.0, "held": 20.0, "reserved": 2.0, "starting": 3.0}
+
+
+async def so_far(store, job, now):
+    parts = await store.look(waited_so_far, job, now)
+    return {name.removeprefix("waited_").removesuffix("_s"): part for name, part in parts.items() if part}

@@ -138,7 +138,7 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
     ``id`` and the rank are those of its array. ``lacks``: what each node that is large enough lacks now.
 
     ``cores`` and ``memory`` (bytes on each node): what it asked for. ``max_rss_bytes``, ``cpu_s`` and
-    ``waited_…_s``: as in a job's record.
+    ``waited_…_s``: as in a job's record; of one that waits for its first start, up to now.
     """
 
     id: int

@@ -46,7 +46,8 @@ def waited(answer: dict[str, Any]) -> list[str]:
     if not known:
         return []
     shown = [f"{_time(part)} {word}" for word, part in known.items() if part > 0]
-    return [f"It waited {_time(sum(known.values()))}{': ' if shown else ''}{', '.join(shown)}."]
+    begin = "So far, it has waited" if answer.get("state") in ("pending", "allocated") else "It waited"
+    return [f"{begin} {_time(sum(known.values()))}{': ' if shown else ''}{', '.join(shown)}."]
 
 
 def _time(seconds: float) -> str:

@@ -14,6 +14,7 @@ from rankd.cli.look.outcome_line import used, waited
 from rankd.core.errors import Unavailable
 from rankd.core.model.array import shown_name
 from rankd.core.model.nodelist import fold
+from rankd.core.model.wait_word import WAITED
 from rankd.core.words import DECISIONS, OVERRIDES, REASONS, STATES
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 _SIDES = {"above": "Just above", "above_other": "The next above of another user", "below": "Just below"}
 SHOWN = 5
 """The most nodes that are listed."""
+LEAST_WAIT_S = 1.0
+"""What a job has waited for less is not worth a line while it waits."""
 
 _CAUSES = {
     "later jobs": "{} jobs that were submitted later ran before it or beside it",
@@ -157,8 +160,14 @@ def explained(answer: dict[str, Any]) -> list[str]:
     if answer.get("generation") is not None and not answer["rank"]:
         first = f"{name} has no rank: only jobs that may start now are ranked."
         priority = f"Its priority is {answer['priority']} (generation {answer['generation']})."
-        return [first, *_reason(answer), priority, *_sum(answer), *_queues(answer)]
-    return [*_place(name, answer), *_queues(answer), *_neighbours(answer), *_reason(answer)]
+        return [first, *_reason(answer), *_waiting(answer), priority, *_sum(answer), *_queues(answer)]
+    return [*_place(name, answer), *_queues(answer), *_neighbours(answer), *_reason(answer), *_waiting(answer)]
+
+
+def _waiting(answer: dict[str, Any]) -> list[str]:
+    """What it has waited for so far, if that is more than one thing: the reason says what it waits for now."""
+    causes = [name for name in WAITED if (answer.get(name) or 0.0) >= LEAST_WAIT_S]
+    return waited(answer) if len(causes) > 1 else []
 
 
 def _reason(answer: dict[str, Any]) -> list[str]:

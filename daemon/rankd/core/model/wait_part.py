@@ -42,6 +42,27 @@ def cause_of_reason(reason: str) -> WaitCause:
     return _OF_REASON.get(reason, WaitCause.QUOTA)
 
 
+Key = tuple[int, int, float, str, int]
+"""A kind of jobs: queue, shape, time limit, user, application, as in ``wait_reasons``."""
+
+
+class Kind(NamedTuple):
+    """What a job's record says about its kind."""
+
+    queue: int
+    shape: int
+    time_limit_s: float | None
+    user: str
+    application: int | None
+
+    def keys(self) -> list[Key]:
+        """The kinds to which it may belong: those of its queue first, as the view of reasons prefers them."""
+        limit = -1.0 if self.time_limit_s is None else self.time_limit_s
+        application = -1 if self.application is None else self.application
+        own = [(self.queue, self.shape, limit, user, of) for user in (self.user, "") for of in (application, -2)]
+        return [*own, (0, self.shape, limit, "", -2)]
+
+
 class Spell(NamedTuple):
     """Jobs of a kind wait for ``cause`` since then (UTC seconds). None: the cycles see no such job."""
 

@@ -7,6 +7,7 @@ this module without importing SQLAlchemy (0.6 s; a command starts in 0.15 s).
 from __future__ import annotations
 
 import json
+import time
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -30,6 +31,7 @@ from rankd.store.look.node_list import nodes
 from rankd.store.look.priority_list import priorities_of
 from rankd.store.look.rank_look import at_rank
 from rankd.store.look.task_row import as_task, cancellation, who_cancelled
+from rankd.store.look.waited import waited_so_far
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -47,9 +49,10 @@ _KEPT = (DeviceState.TAKEN, DeviceState.DRAINED, DeviceState.FAILED)
 _UNMET = "a dependency can't be met any more"
 
 
-def why(connection: Reader, name: int | str) -> Row:
+def why(connection: Reader, name: int | str, now: float | None = None) -> Row:
     """The job's ``rank`` of ``of``, its factors, its neighbours ``above`` and ``below``, and why it waits.
 
+    Of a job that waits for its first start, what it waited for counts up to ``now`` (UTC seconds; None: now).
     ``above_other`` is the nearest job above that belongs to another user, if ``above`` belongs to the same user.
 
     Raises:
@@ -65,6 +68,8 @@ def why(connection: Reader, name: int | str) -> Row:
     elif record["state"] == State.CANCELLED and record["message"] is None:
         record["message"] = _unmet(connection, job_id)
     record["late"] = late_start(connection, job_id)
+    if not is_cancelled:
+        record |= waited_so_far(connection, job_id, time.time() if now is None else now)
     answer = record | {"rank": None, "of": None, "above": None, "above_other": None, "below": None, "path": []}
     asked = {name: answer.pop(name) for name in ("resources", "constraints", "exclusive")}
     answer["memory"] = asked["resources"].get("memory")

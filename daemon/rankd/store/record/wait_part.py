@@ -15,7 +15,7 @@ from sqlalchemy import bindparam, delete, func, select
 
 from rankd.core.change.job_change import Change, Value
 from rankd.core.model.job import FINAL_STATES, Event, State, next_state
-from rankd.core.model.wait_part import COLUMNS, Spell, WaitCause, Waiting, cause_of_reason, counted, thinned
+from rankd.core.model.wait_part import COLUMNS, Key, Kind, Spell, WaitCause, Waiting, cause_of_reason, counted, thinned
 from rankd.store.engine.bulk import bulk_insert, bulk_update
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.listed import listed, values_of
@@ -29,9 +29,6 @@ MOST_SPELLS = 64
 KEPT_S = 86_400.0
 """How long the causes of a kind are kept of which no job waits any more."""
 _FORGET_AT_ONCE = 200
-
-Key = tuple[int, int, float, str, int]
-"""Queue, shape, time limit, user, application: as in ``wait_reasons``."""
 
 _OF, _S = jobs.c, reason_spells.c
 _KEY = (_S.queue_id, _S.shape, _S.time_limit_s, _S.user, _S.application_id)
@@ -229,13 +226,11 @@ def _instant(change: Change, now: float) -> float:
 
 
 def _of_kind(histories: Mapping[Key, list[Spell]], row: Any) -> list[list[Spell]]:  # noqa: ANN401 - a row of _ROWS
-    """The histories of the job's kind: those of its queue first, as the view of reasons prefers them."""
+    """The histories of the job's kind, those that count first before the others."""
     if not histories:
         return []
-    limit = -1.0 if row.time_limit_s is None else row.time_limit_s
-    application = -1 if row.application_id is None else row.application_id
-    own = [(row.queue_id, row.shape, limit, user, of) for user in (row.user, "") for of in (application, -2)]
-    return [histories[key] for key in (*own, (0, row.shape, limit, "", -2)) if key in histories]
+    kind = Kind(row.queue_id, row.shape, row.time_limit_s, row.user, row.application_id)
+    return [histories[key] for key in kind.keys() if key in histories]  # noqa: SIM118 - not a mapping
 
 
 def _columns(one: Waiting, whole: float | None) -> dict[str, Value]:
