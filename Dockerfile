@@ -18,7 +18,7 @@ COPY --from=build /opt/rankd /opt/rankd
 RUN groupadd --system --gid 999 rankd \
     && useradd --system --uid 999 --gid rankd --create-home --home-dir /var/lib/rankd rankd \
     && useradd --create-home job \
-    && install -d -m 700 -o rankd -g rankd /var/lib/rankd /var/lib/rankd-creds \
+    && install -d -m 700 -o rankd -g rankd /var/lib/rankd /var/lib/rankd-creds /var/lib/rankd-web \
        /var/lib/rankd-brokers /var/lib/rankd-brokers/b1 /var/lib/rankd-brokers/b2 /var/lib/rankd-brokers/b3 \
     && install -d -m 711 /var/lib/rankd-agent
 ENV PATH=/opt/rankd/bin:$PATH \

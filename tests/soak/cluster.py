@@ -25,6 +25,8 @@ SERVICES = ("intake", "prioritizer", "scheduler")
 STOP_PATIENCE_S = 30
 """An agent whose broker is away waits 10 s for its reports, 5 s for an acknowledgement, and for its jobs."""
 
+UNSTOPPED = "did not stop within"
+
 _TRACEBACK = re.compile(r"Traceback \(most recent call last\):\n(?:[ |+-].*\n)*(?:\S.*)?")
 
 SETTINGS = """
@@ -62,13 +64,17 @@ class Child:
         self.surprises: list[str] = []
         self._command = command
         self._log = log
-        self._more: dict[str, object] = {}
+        self._more: dict[str, object] = {"env": os.environ | {"PYTHONFAULTHANDLER": "1"}}
         self._process: asyncio.subprocess.Process | None = None
         self._is_up = asyncio.Event()
 
     @property
     def pid(self) -> int:
         return self._process.pid
+
+    @property
+    def is_started(self) -> bool:
+        return self._process is not None
 
     async def start(self) -> None:
         with self._log.open("ab") as log:
@@ -104,7 +110,10 @@ class Child:
         try:
             await asyncio.wait_for(self._process.wait(), STOP_PATIENCE_S)
         except TimeoutError:
-            self.surprises.append(f"{self.name} did not stop within {STOP_PATIENCE_S} s")
+            self.surprises.append(f"{self.name} {UNSTOPPED} {STOP_PATIENCE_S} s")
+            self.signal(signal.SIGABRT)  # its log says where each thread is
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._process.wait(), STOP_PATIENCE_S)
             await self.kill()
             return False
         return True
@@ -129,6 +138,8 @@ class Cluster:
         self.children: dict[str, Child] = {}
         self.links: dict[str, Link] = {}
         self.port = 0
+        self.open_jobs = 0
+        """If somebody counts them."""
 
     @property
     def urls(self) -> list[str]:

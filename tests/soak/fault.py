@@ -39,35 +39,51 @@ class Faults:
 
     def _begin(self, group: asyncio.TaskGroup) -> None:
         """What comes next is drawn whatever runs at the moment, so that a seed means one sequence."""
-        names = [*self._cluster.children, "keeper", "client"]
-        name = self._random.choice(names)
+        name = self._random.choice(self.names())
         kind = self._random.choice(self.kinds(name))
         duration = self._random.uniform(*self._random.choice([SHORT_S, SHORT_S, LONG_S]))
         which = self._random.random()
-        if name in self._busy:
+        parts = self.parts(name)
+        if self._busy & parts:
             return
-        self._busy.add(name)
+        self._busy |= parts
         self.count[f"{kind} {name}"] += 1
-        group.create_task(self._fault(name, kind, duration, which))
+        group.create_task(self._alone(name, kind, duration, which))
+
+    def names(self) -> list[str]:
+        """What can be hit."""
+        return [*self._cluster.children, "keeper", "client"]
+
+    def parts(self, name: str) -> set[str]:
+        """What is hit with it, and by nothing else meanwhile."""
+        return {name}
 
     def kinds(self, name: str) -> list[str]:
         """What can happen to it."""
         kinds = {"nats": ["kill", "pause", "restart"], "keeper": ["kill"], "client": ["cut", "stall"]}
         return kinds.get(name, ["kill", "kill", "pause", "restart", "cut", "stall"])
 
-    async def _fault(self, name: str, kind: str, duration: float, which: float) -> None:
+    async def _alone(self, name: str, kind: str, duration: float, which: float) -> None:
         try:
-            if name == "keeper":
-                self._kill_keeper(which)
-            elif kind in ("cut", "stall"):
-                link = self._cluster.links[name]
-                link.cut() if kind == "cut" else link.stall()
-                await asyncio.sleep(duration)
-                link.mend()
-            else:
-                await self._hit(name, kind, duration)
+            await self._fault(name, kind, duration, which)
         finally:
-            self._busy.discard(name)
+            self._busy -= self.parts(name)
+
+    async def _fault(self, name: str, kind: str, duration: float, which: float) -> None:
+        if name == "keeper":
+            self._kill_keeper(which)
+        elif kind in ("cut", "stall"):
+            await self._part([name], kind, duration)
+        else:
+            await self._hit(name, kind, duration)
+
+    async def _part(self, links: list[str], kind: str, duration: float) -> None:
+        for name in links:
+            link = self._cluster.links[name]
+            link.cut() if kind == "cut" else link.stall()
+        await asyncio.sleep(duration)
+        for name in links:
+            self._cluster.links[name].mend()
 
     def _kill_keeper(self, which: float) -> None:
         keepers = self._cluster.keepers()

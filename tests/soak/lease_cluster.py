@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+import json
 import os
-import shutil
 import signal
 import subprocess
-import tempfile
-import time
 from contextlib import suppress
 from pathlib import Path
+from typing import Self
 
 import psycopg
 from integration.broker_cluster import free_ports
-from postgres_server import SETTINGS as POSTGRES_SETTINGS
-from postgres_server import _binaries, _user
 from soak.cluster import BIN, DEVICES, NODES, SERVICES, SETTINGS, Child, Cluster
+from soak.database_pair import DatabasePair, url_of
 from soak.link import Link
 
 BROKERS = 3
 INSTANCES = 2
-START_S = 60
+NOWHERE = "127.0.0.1:1"
+"""Nobody listens there."""
 FAKETIME = next(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"), None)
-LEASED = """SELECT name, epoch, takeover_s FROM service"""
+LEASED = "SELECT name, epoch, takeover_s FROM service"
+OPEN_JOBS = "SELECT count(*) FROM jobs WHERE state IN ('pending', 'allocated', 'running')"
 
 
 class Wires:
@@ -31,6 +32,13 @@ class Wires:
 
     def __init__(self, ports: list[int]) -> None:
         self._links = [Link(port) for port in ports]
+
+    @classmethod
+    def of(cls, links: list[Link]) -> Self:
+        """Those that have been started."""
+        found = cls([])
+        found._links = links
+        return found
 
     @property
     def urls(self) -> list[str]:
@@ -65,44 +73,6 @@ class Wires:
             link.mend()
 
 
-class Server(Child):
-    """PostgreSQL. Its processes are not of one group, so each gets the signal."""
-
-    def signal(self, number: signal.Signals) -> None:
-        if number is signal.SIGTERM:
-            number = signal.SIGINT  # a fast shutdown: it does not wait for sessions
-        pids = [self.pid] if number in (signal.SIGINT, signal.SIGKILL) else [self.pid, *_children(self.pid)]
-        for pid in pids:
-            with suppress(ProcessLookupError):
-                os.kill(pid, number)
-
-    async def start(self) -> None:
-        """After a kill, its processes take a moment to end. Until then, a new server refuses to start."""
-        while self._process is not None and _children_of_dead(self._data):
-            await asyncio.sleep(0.05)
-        await super().start()
-
-    def __init__(self, command: list[str], log: Path, data: Path) -> None:
-        super().__init__("postgres", command, log)
-        self._data = data
-        self._more = _user()
-
-
-def _children(pid: int) -> list[int]:
-    with suppress(OSError):
-        return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-    return []
-
-
-def _children_of_dead(data: Path) -> bool:
-    """Whether a process of the server works in this directory."""
-    for entry in Path("/proc").iterdir():
-        with suppress(OSError):
-            if entry.name.isdecimal() and (entry / "cwd").readlink() == data:
-                return True
-    return False
-
-
 class LeaseCluster(Cluster):
     """All of them, in a directory."""
 
@@ -110,11 +80,14 @@ class LeaseCluster(Cluster):
 
     def __init__(self, directory: Path) -> None:
         super().__init__(directory)
-        self.server = Path(tempfile.mkdtemp(prefix="rankd-pg-", dir="/tmp"))
+        self.pair = DatabasePair(directory, self.children)
         self.ports: list[int] = []
-        self.database_port = 0
         self.clocks: dict[str, Path] = {}
         self.take_overs: dict[tuple[str, int], float] = {}
+
+    def heads(self) -> dict[str, list[str]]:
+        """The services of each head."""
+        return {f"head-{number}": [f"{service}-{number}" for service in SERVICES] for number in range(1, INSTANCES + 1)}
 
     @property
     def urls(self) -> list[str]:
@@ -123,20 +96,17 @@ class LeaseCluster(Cluster):
     @property
     def url(self) -> str:
         """The database, without a link between."""
-        return self._url(self.database_port)
-
-    def _url(self, port: int) -> str:
-        return f"postgresql://rankd@127.0.0.1:{port}/postgres"
+        return self.pair.url
 
     async def start(self) -> None:
         self.locks.mkdir(parents=True, exist_ok=True)
         config = self.directory / "config"
         config.mkdir()
         (config / "rankd.toml").write_text(self.settings)
-        await self._start_server()
-        for number in range(BROKERS):
-            await self._start_cluster_broker(number)
-        subprocess.run([BIN / "rankd", "db", "upgrade", "--db", self.url], check=True)
+        await self._start_databases()
+        await self._start_brokers()
+        upgrade = [BIN / "rankd", "db", "upgrade", "--db", self.url]
+        await asyncio.to_thread(subprocess.run, upgrade, check=True)  # its commits pass a link, which is in this loop
         for instance in range(1, INSTANCES + 1):
             for service in SERVICES:
                 await self._start_service(f"{service}-{instance}", service, config)
@@ -146,39 +116,32 @@ class LeaseCluster(Cluster):
             await self._start_child(node, ["agent", *options, "--resources", f"vcore={cores},memory=4Gi", *offers])
         await self._link("client")
 
-    async def _start_server(self) -> None:
-        *self.ports, self.database_port = free_ports(BROKERS + 1)
-        self.port = self.ports[0]
-        if os.geteuid() == 0:
-            shutil.chown(self.server, "nobody", "nogroup")
-        binaries, data = _binaries(self.server), self.server / "data"
-        make = [binaries / "initdb", "-D", data, "-U", "rankd", "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync"]
-        subprocess.run(make, check=True, capture_output=True, **_user())
-        settings = POSTGRES_SETTINGS | {"listen_addresses": "127.0.0.1", "port": str(self.database_port)}
-        options = [f"-c{name}={value}" for name, value in settings.items()]
-        command = [str(binaries / "postgres"), "-D", str(data), f"-cunix_socket_directories={self.server}", *options]
-        self.children["postgres"] = Server(command, self.directory / "postgres.log", data)
-        await self.children["postgres"].start()
-        end = time.monotonic() + START_S
-        while not self.answers():
-            assert time.monotonic() < end, (self.directory / "postgres.log").read_text()
-            await asyncio.sleep(0.05)
+    async def _start_databases(self) -> None:
+        await self.pair.start()
+        self.links["postgres-1 postgres-2"] = Wires.of(self.pair.links)
 
-    def answers(self) -> bool:
-        with suppress(psycopg.Error), psycopg.connect(self.url, connect_timeout=2):
-            return True
-        return False
+    async def _start_brokers(self) -> None:
+        """Each reaches the others through a link for each pair. An address that they would tell each other is none."""
+        *self.ports, first, second, third = free_ports(2 * BROKERS)
+        self.port, routes = self.ports[0], [first, second, third]
+        ways = {(one, other): Link(routes[other]) for one, other in itertools.permutations(range(BROKERS), 2)}
+        for link in ways.values():
+            await link.start()
+        for one, other in itertools.combinations(range(BROKERS), 2):
+            name = f"nats-{one + 1} nats-{other + 1}"
+            self.links[name] = Wires.of([ways[one, other], ways[other, one]])
+        for number in range(BROKERS):
+            targets = [link.url for (one, _), link in ways.items() if one == number]
+            await self._start_cluster_broker(number, routes[number], targets)
 
-    async def _start_cluster_broker(self, number: int) -> None:
-        if number == 0:
-            self._routes = free_ports(BROKERS)
-        name, routes = f"nats-{number + 1}", ", ".join(f'"nats://127.0.0.1:{port}"' for port in self._routes)
+    async def _start_cluster_broker(self, number: int, port: int, routes: list[str]) -> None:
+        name = f"nats-{number + 1}"
         path = self.directory / f"{name}.conf"
         path.write_text(
             f"server_name: {name}\nhost: 127.0.0.1\nport: {self.ports[number]}\n"
             f'jetstream {{ store_dir: "{self.directory / name}", sync_interval: always }}\n'
-            f"cluster {{ name: rankd, host: 127.0.0.1, port: {self._routes[number]}, no_advertise: true,"
-            f" routes: [{routes}] }}\n"
+            f"cluster {{ name: rankd, host: 127.0.0.1, port: {port}, no_advertise: true, advertise: {NOWHERE},"
+            f" routes: {json.dumps(routes)} }}\n"
         )
         child = self.children[name] = Child(
             name, [str(BIN / "nats-server"), "-c", str(path)], self.directory / f"{name}.log"
@@ -192,10 +155,10 @@ class LeaseCluster(Cluster):
 
     async def _start_service(self, name: str, service: str, config: Path) -> None:
         wires = await self._link(name)
-        database = self.links[f"{name} db"] = Wires([self.database_port])
+        database = self.links[f"{name} db"] = Wires(self.pair.ports)
         await database.start()
-        [port] = database.ports
-        command = [str(BIN / "rankd"), service, "--db", self._url(port), "--config", str(config), "--nats", wires.url]
+        url = url_of(database.ports)
+        command = [str(BIN / "rankd"), service, "--db", url, "--config", str(config), "--nats", wires.url]
         self.children[name] = Child(name, [*self._clock(name), *command], self.directory / f"{name}.log")
         await self.children[name].start()
 
@@ -219,14 +182,19 @@ class LeaseCluster(Cluster):
         new.write_text(f"{seconds:+.3f}")
         new.rename(self.clocks[name])
 
-    async def watch_take_overs(self) -> None:
-        """For ever: note how long each take-over took."""
+    def took(self, role: str) -> list[float]:
+        """Seconds of each take-over of a role that was noted."""
+        return [seconds for (name, _), seconds in self.take_overs.items() if name == role]
+
+    async def watch(self) -> None:
+        """For ever: note how long each take-over took, and how many jobs have not ended."""
         while True:
-            await asyncio.to_thread(self._note_take_overs)
+            await asyncio.to_thread(self._look)
             await asyncio.sleep(0.3)
 
-    def _note_take_overs(self) -> None:
+    def _look(self) -> None:
         with suppress(psycopg.Error), psycopg.connect(self.url, connect_timeout=2) as connection:
+            [(self.open_jobs,)] = connection.execute(OPEN_JOBS)
             for name, epoch, took in connection.execute(LEASED):
                 if took is not None and epoch > 1:
                     self.take_overs[name, epoch] = took
@@ -243,7 +211,7 @@ class LeaseCluster(Cluster):
                 os.kill(keeper, signal.SIGKILL)
         for link in self.links.values():
             await link.stop()
-        for name in ("nats-1", "nats-2", "nats-3", "postgres"):
+        for name in ("nats-1", "nats-2", "nats-3"):
             if name in self.children:
                 await self.children[name].stop()
-        shutil.rmtree(self.server, ignore_errors=True)
+        await self.pair.stop()

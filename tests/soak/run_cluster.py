@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import collections
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -22,51 +23,20 @@ if __package__ in (None, ""):
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from soak import verdict
-from soak.cluster import BIN, SERVICES
-from soak.fault import Faults
+from soak.cluster import BIN, SERVICES, UNSTOPPED
+from soak.cluster_fault import ClusterFaults
 from soak.lease_cluster import LeaseCluster
 from soak.reload import Reloads
 from soak.run import SETTLE_S, STILL_S, judge, report
 from soak.verdict import Progress
 from soak.workload import Workload
 
-STEPS_S = (-1.5, 1.5)
-"""Nodes that are silent for 4 s are lost, so a longer step of the clock would be one more fault."""
 PROGRESS = """
 SELECT (SELECT count(*) FROM jobs WHERE state IN ('pending', 'allocated', 'running')) AS open_jobs,
        (SELECT coalesce(max(id), 0) FROM job_events) AS recorded,
        coalesce((SELECT event_id FROM relay_marks WHERE name = 'job_events'), 0) AS published,
        (SELECT count(*) FROM allocations WHERE charged = 0) AS uncharged,
        (SELECT count(*) FROM allocation_nodes WHERE taken_at IS NOT NULL) AS taken"""
-
-
-class ClusterFaults(Faults):
-    """Also cuts between a service and its database, steps of clocks, and faults of the server and of each broker."""
-
-    def kinds(self, name: str) -> list[str]:
-        if name == "postgres" or name.startswith("nats"):
-            return ["kill", "pause", "restart"]
-        if name.partition("-")[0] not in SERVICES:
-            return super().kinds(name)
-        kinds = ["kill", "kill", "pause", "pause", "restart", "cut", "stall", "cut-db", "stall-db", "apart"]
-        return [*kinds, "clock"] if name in self._cluster.clocks else kinds
-
-    async def _fault(self, name: str, kind: str, duration: float, which: float) -> None:
-        if kind == "clock":
-            self._cluster.step(name, STEPS_S[0] + which * (STEPS_S[1] - STEPS_S[0]))
-            await asyncio.sleep(duration)
-            self._cluster.step(name, 0)
-            self._busy.discard(name)
-        elif kind in ("cut-db", "stall-db", "apart"):
-            links = [self._cluster.links[f"{name} db"], *([self._cluster.links[name]] if kind == "apart" else [])]
-            for link in links:
-                link.cut() if kind == "cut-db" else link.stall()
-            await asyncio.sleep(duration)
-            for link in links:
-                link.mend()
-            self._busy.discard(name)
-        else:
-            await super()._fault(name, kind, duration, which)
 
 
 def progress(cluster: LeaseCluster) -> Progress | None:
@@ -102,7 +72,7 @@ async def soak(directory: Path, seconds: float, seed: int) -> dict[str, object]:
         faults, workload, reloads = ClusterFaults(cluster, seed), Workload(cluster, seed), Reloads(cluster, seed)
         begin = time.monotonic()
         async with asyncio.TaskGroup() as keeping:
-            kept = [keeping.create_task(cluster.keep_up()), keeping.create_task(cluster.watch_take_overs())]
+            kept = [keeping.create_task(cluster.keep_up()), keeping.create_task(cluster.watch())]
             async with asyncio.TaskGroup() as group:
                 group.create_task(workload.run(seconds))
                 group.create_task(faults.run(seconds))
@@ -113,18 +83,18 @@ async def soak(directory: Path, seconds: float, seed: int) -> dict[str, object]:
             for task in kept:
                 task.cancel()
         await cluster.stop_services()
-        subprocess.run(
-            [BIN / "rankd", "db", "copy", "--from", cluster.url, "--to", f"sqlite:///{cluster.database}"],
-            check=True,
-            stdout=subprocess.DEVNULL,
-        )
+        copy = [BIN / "rankd", "db", "copy", "--from", cluster.url, "--to", f"sqlite:///{cluster.database}"]
+        await asyncio.to_thread(subprocess.run, copy, check=True, stdout=subprocess.DEVNULL)
         wrong = unsettled + (verdict.stuck_jobs(cluster.database) if unsettled else [])
         wrong += await judge(cluster, workload)
+        wrong += [what for child in cluster.children.values() for what in child.surprises if UNSTOPPED in what]
     finally:
         await cluster.stop()
     times = {"ran_s": round(quiet_at - begin, 1), "settled_s": round(settled_s, 1)}
     return report(cluster, workload, faults, times) | {
-        "take_overs": spread(sorted(cluster.take_overs.values())),
+        "promotions": cluster.pair.promotions,
+        "load": [round(value, 1) for value in os.getloadavg()],
+        "take_overs": {role: spread(sorted(cluster.took(role))) for role in SERVICES},
         "reloads": reloads.count,
         "wrong": wrong,
         "tracebacks": collections.Counter(cluster.tracebacks()),

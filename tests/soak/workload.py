@@ -19,6 +19,8 @@ from rankd.bus.client import PatientClient
 USERS = ("ann", "bea", "cid", "dan")
 PER_SECOND = 3.5
 """About what the nodes can run while faults are at work; a backlog would only prolong the settling."""
+MOST_OPEN = 60
+"""At most so many jobs are open where the cluster counts them: on a loaded machine, more would only wait."""
 ASK_PATIENCE_S = 3.0
 NOT_NOW = {"not_ended", "nothing_to_retry"}
 """What a user hears who retries a job that has not ended, or failed tasks where none did."""
@@ -69,8 +71,9 @@ class Workload:
         number = 0
         async with asyncio.TaskGroup() as group:
             while asyncio.get_running_loop().time() < end:
-                group.create_task(self._one(f"job-{number}"))
-                number += 1
+                if self._cluster.open_jobs < MOST_OPEN:
+                    group.create_task(self._one(f"job-{number}"))
+                    number += 1
                 await asyncio.sleep(self._random.expovariate(PER_SECOND))
         await self._client.close()
 
