@@ -15,7 +15,7 @@ from rankd.core.errors import RoleLost, Unavailable
 from rankd.core.role.lease import TTL_S
 from rankd.store.engine import role_lease
 from rankd.store.engine.close_watch import Sockets
-from rankd.store.engine.postgres import PostgresDatabase
+from rankd.store.engine.postgres import _BEGIN_DURABLE, PostgresDatabase
 from rankd.store.engine.postgres_connection import connect
 from rankd.store.engine.role_lease import RoleLease, boot_clock
 from rankd.store.record.node import record_node_event
@@ -265,6 +265,37 @@ async def test_a_server_that_hangs_does_not_keep_a_service_from_ending(url, tmp_
 
 
 SLEEPING = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'SELECT pg_sleep(600)%'"
+
+
+async def test_a_writer_that_is_cut_off_while_it_waits_for_the_lock_has_it_for_a_moment_only(url, tmp_path):
+    """Services of a head that loses its network may wait for it. Nobody reads the answer to this one."""
+    with closing(connect(url)) as slow, closing(connect(url)) as cut_off:
+        slow.execute("BEGIN; SET LOCAL idle_in_transaction_session_timeout TO 25000")
+        async with PostgresDatabase(url, tmp_path) as holder, PostgresDatabase(url, tmp_path) as other:
+            loop = asyncio.get_running_loop()
+
+            def holds(connection):
+                note(connection)
+                cut_off.pgconn.send_query(_BEGIN_DURABLE.encode())
+                while not rows(url, WAITING)[0][0]:
+                    time.sleep(0.02)  # the server sends no notice
+                return asyncio.run_coroutine_threadsafe(other.write(note), loop)
+
+            await asyncio.wrap_future(await holder.write(holds))
+            slow.execute("SELECT 1")  # the server had ended this connection, had the one that is cut off kept the lock
+    assert events(url) == 2
+
+
+WAITING = """SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted
+AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"""
+
+
+async def test_a_command_may_pause_in_its_transaction_for_longer_than_a_service(url, tmp_path):
+    shown = lambda connection: connection.exec_driver_sql("SHOW idle_in_transaction_session_timeout").scalar_one()  # noqa: E731
+    async with PostgresDatabase(url, tmp_path) as database:
+        await database.take_role(ROLE, NOW)
+        assert await database.write(shown) == "30s"
+        assert await database.write(shown, role=ROLE) == "2s"
 
 
 async def test_a_writer_that_is_paused_within_its_transaction_loses_it_and_others_write(url, tmp_path):

@@ -27,6 +27,9 @@ host: {host}
 port: {port}
 max_payload: {max_payload}
 max_pending: {max_pending}
+# a client or broker whose network is away is known after 6 s: until then, it gets its share of the requests
+ping_interval: "2s"
+ping_max: 2
 tls {{
   cert_file: {certificate}
   key_file: {key}

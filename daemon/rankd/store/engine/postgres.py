@@ -53,11 +53,23 @@ ASK_EVERY_S = 0.2
 """A standby looks at its role this often. It is less than a lease lasts, and little work."""
 HOLDER_LOOKS_EVERY_S = 0.5
 LEASE_CONNECT_S = 2
-_IDLE = "SET LOCAL idle_in_transaction_session_timeout TO 30000"
-"""A writer that is paused or cut off must not hold the lock for ever. Roles have a shorter time: see `role_lease`."""
+_ALIVE = "; ".join(
+    f"SET LOCAL {name} TO {value}"
+    for name, value in {
+        "idle_in_transaction_session_timeout": 2_000,
+        "client_connection_check_interval": 1_000,
+        "tcp_keepalives_idle": 1,
+        "tcp_keepalives_interval": 1,
+        "tcp_keepalives_count": 2,
+    }.items()
+)
+"""A writer that is paused or cut off must not hold the lock. The first one is for a writer that has it, the others are
+for one that waits for it: all services of a head may wait when the head is cut off, and each would get the lock."""
+_SLOW = "SET LOCAL idle_in_transaction_session_timeout TO 30000"
+"""For a writer without a role, such as a command. Nobody takes over from it, so it may take its time."""
 _LOCK = f"SELECT pg_advisory_xact_lock({WRITE_LOCK})"
-_BEGIN_DURABLE = f"BEGIN; {_IDLE}; {_LOCK}"
-_BEGIN = f"BEGIN; {_IDLE}; SET LOCAL synchronous_commit TO off; {_LOCK}"
+_BEGIN_DURABLE = f"BEGIN; {_ALIVE}; {_LOCK}"
+_BEGIN = f"BEGIN; {_ALIVE}; SET LOCAL synchronous_commit TO off; {_LOCK}"
 
 
 class PostgresDatabase(Database):
@@ -128,7 +140,9 @@ class PostgresDatabase(Database):
             with storage_failures("written"), self._writing.connect() as connection:
                 transaction = connection.begin()
                 self._waits_since = None
-                if role is not None:
+                if role is None:
+                    connection.exec_driver_sql(_SLOW)
+                else:
                     self._lease(role).check(connection)
                 result = work(connection)
                 if role is not None:
