@@ -6,9 +6,11 @@ import asyncio
 import time
 from contextlib import AsyncExitStack
 
+import nats.errors
 import pytest
 from integration.broker_cluster import free_ports, ready
 from integration.conftest import Broker
+from soak.link import Link
 from watch import PATIENCE_S
 
 from rankd.bus.account_update import system_bus, update_accounts
@@ -85,6 +87,32 @@ async def test_services_store_three_copies_and_a_user_gets_in_at_each_broker(clu
     for url in cluster.urls:
         async with cluster.as_alice(url) as alice:
             await alice.client.flush()
+
+
+async def test_a_service_whose_network_is_away_gets_no_more_requests(cluster):
+    """Several may answer. One that does not is sent its share of the requests until the broker knows."""
+    link = Link(cluster.brokers[0]._port)
+    await link.start()
+    credentials = source_of(cluster.auth / "services.creds")
+    async with Bus(f"tls://127.0.0.1:{link.port}", "services", credentials=credentials) as cut_off:
+        await cut_off.client.subscribe("rankd.v1.test")
+        await cut_off.client.flush()
+        link.stall()
+        async with services(cluster) as asking, asyncio.timeout(PATIENCE_S):
+            while await is_sent_to_somebody(asking):
+                pass
+        link.mend()
+    await link.stop()
+
+
+async def is_sent_to_somebody(asking: Bus) -> bool:
+    try:
+        await asking.client.request("rankd.v1.test", b"", timeout=0.5)
+    except nats.errors.NoRespondersError:
+        return False
+    except nats.errors.TimeoutError:
+        return True
+    raise AssertionError("nobody answers here")
 
 
 async def test_a_revocation_ends_connections_at_all_brokers_also_at_one_that_was_away(cluster):
