@@ -1,15 +1,14 @@
-"""PostgreSQL against SQLite: two whole rankds on the same machine, measured in turn, with durable commits.
+"""PostgreSQL against SQLite: rankds that are alike on the same machine, with durable commits, measured in turn.
 
-For each database: single submissions with 64 in flight, batches of 1,000 jobs, one submission until the views show its
-rank, and what the services say of their passes and cycles once all jobs wait. ``--jobs 1000000`` fills a large queue
-(ten minutes). The PostgreSQL server is one of its own, with its defaults, and with fsync.
+Two sites that run side by side first: single submissions with 64 in flight, and batches of 1,000 jobs. Then a million
+pending jobs (``--jobs``), in a file and, by ``rankd db copy``, in a server. On each of the two, a site runs alone: one
+submission until its rank can be read, cycles that start a job, and full passes with their commits. The PostgreSQL
+server is one of its own, with its defaults and with fsync. Each row says by how much PostgreSQL differs, and its target.
 """
 
 from __future__ import annotations
 
 import argparse
-import asyncio
-import json
 import os
 import shutil
 import statistics
@@ -18,23 +17,26 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import nats
 import uvloop
-from bench_submission import ALIKE, BATCH, DIFFERENT, JOB, batches, singles
+from bench_scale import cycles, visible
+from bench_submission import ALIKE, BATCH, DIFFERENT, batches, singles
+from large_site import make_database, write_config
 from measure import connected, machine, report
+from scale_site import QUEUE, Row, Site, with_site
 
 from rankd.services.up.postgres import url_in
 from rankd.store.engine.postgres_program import program_folders
-from rankd.store.engine.postgres_start import has_answered, make_database
-from rankd.store.engine.reading import open_for_reading
+from rankd.store.engine.postgres_start import has_answered
+from rankd.store.engine.postgres_start import make_database as make_database_of_server
 
-SINGLES = 500
-VISIBLE = 10
-LOOK_EVERY_S = 0.005
+ENGINES = ("SQLite", "PostgreSQL")
+SINGLES = 2_000
+PROBES, CYCLES, PASSES = 60, 150, 4
 
 
 def ordinary() -> dict[str, Any]:
@@ -64,7 +66,7 @@ def server() -> Iterator[str]:
     try:
         while not has_answered(url_in(directory, "postgres")):
             time.sleep(0.05)
-        make_database(url_in(directory, "postgres"), "rankd")
+        make_database_of_server(url_in(directory, "postgres"), "rankd")
         yield url_in(directory)
     finally:
         process.send_signal(2)
@@ -72,111 +74,89 @@ def server() -> Iterator[str]:
         shutil.rmtree(directory)
 
 
-async def until_visible(client: nats.NATS, database: Path | str) -> float:
-    """Seconds from sending a submission until the view has the job's rank."""
-    begin = time.perf_counter()
-    reply = await client.request("rankd.v1.user.user0.job.submit", json.dumps(JOB).encode(), timeout=60)
-    job = json.loads(reply.data)["id"]
-    while True:
-        with closing(open_for_reading(database)) as connection:
-            row = connection.execute("SELECT rank FROM job_priority WHERE id = ?", (job,)).fetchone()
-        if row is not None and row[0] is not None:
-            return time.perf_counter() - begin
-        await asyncio.sleep(LOOK_EVERY_S)
+class Pair:
+    """One figure of both."""
 
+    def __init__(self) -> None:
+        self.found: dict[str, dict[str, list[float]]] = {}
 
-class Site:
-    """One of the two, and what was measured of it."""
-
-    def __init__(self, name: str, up: dict[str, Any]) -> None:
-        self.name = name
-        self.database: Path | str = up["db"] if "://" in up["db"] else Path(up["db"])
-        self.up = up
-        self.client: nats.NATS
-        self.found: dict[str, list[float]] = {}
-
-    def note(self, what: str, value: float) -> None:
+    def note(self, what: str, engine: str, value: float) -> None:
         """Add a measured value."""
-        self.found.setdefault(what, []).append(value)
+        self.found.setdefault(what, {}).setdefault(engine, []).append(value)
 
-    async def round(self) -> None:
-        """One turn."""
-        took, _ = await singles(self.client, SINGLES)
-        self.note("single jobs/s", SINGLES / took)
-        for what, jobs in (("batches alike jobs/s", ALIKE), ("batches different jobs/s", DIFFERENT)):
-            self.note(what, 4 * BATCH / await batches(self.client, 4, jobs))
-        for _ in range(VISIBLE):
-            self.note("one submission until visible ms", 1000 * await until_visible(self.client, self.database))
+    def rows(self) -> list[dict[str, Any]]:
+        """The medians, and how PostgreSQL compares with SQLite."""
+        return [
+            self._row(what, *(statistics.median(values[engine]) for engine in ENGINES))
+            for what, values in self.found.items()
+        ]
 
-    async def fill(self, jobs: int) -> None:
-        """Submit so many more, and wait for some passes over them."""
-        await batches(self.client, max(1, jobs // BATCH), DIFFERENT)
-        for _ in range(3):
-            await until_visible(self.client, self.database)
-            await asyncio.sleep(6)
-
-    def look(self, directory: Path) -> None:
-        """What the services say of their last passes and cycles."""
-        command = [sys.executable, "-m", "rankd", "diag", "--json", "--dir", str(directory)]
-        said = json.loads(subprocess.run(command, capture_output=True, check=False).stdout)
-        self.found["diag"] = [said]  # type: ignore[list-item]
+    def _row(self, what: str, one: float, other: float) -> dict[str, Any]:
+        target = ">= 0.5" if what.endswith("/s") else "<= 2"
+        return {"what": what, "SQLite": one, "PostgreSQL": other, "ratio": other / one, "target": target}
 
 
-async def measured(jobs: int, rounds: int) -> list[dict[str, Any]]:
-    """Rows: one per figure, with both databases."""
+async def accepting(pair: Pair, url: str, rounds: int) -> None:
+    """Rates of two sites that are empty at first, in turn."""
     with ExitStack() as stack:
-        url = stack.enter_context(server())
-        places = {name: Path(stack.enter_context(tempfile.TemporaryDirectory())) for name in ("SQLite", "PostgreSQL")}
-        sites = []
-        for name, more in (("SQLite", ()), ("PostgreSQL", ("--db", url))):
-            up = stack.enter_context(machine("--simulate", "1", *more, directory=places[name]))
-            sites.append(Site(name, up))
-        for site in sites:
-            site.client = await connected(site.up)
-            await singles(site.client, 100)
+        clients = {}
+        for engine, more in zip(ENGINES, ((), ("--db", url)), strict=True):
+            directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            up = stack.enter_context(machine("--no-local-agent", "--no-web", *more, directory=directory))
+            clients[engine] = await connected(up)
+            await singles(clients[engine], 100)
         for number in range(rounds):
-            for site in sites if number % 2 == 0 else reversed(sites):
-                await site.round()
-        for site in sites:
-            await site.fill(jobs)
-            site.look(places[site.name])
-        for site in sites:
-            await site.client.close()
-    return rows(sites)
+            for engine in ENGINES if number % 2 == 0 else reversed(ENGINES):
+                took, _ = await singles(clients[engine], SINGLES)
+                pair.note("single submissions, 64 in flight, jobs/s", engine, SINGLES / took)
+                for what, jobs in (("alike", ALIKE), ("different", DIFFERENT)):
+                    took = await batches(clients[engine], 4, jobs)
+                    pair.note(f"batches of 1,000 {what} jobs, jobs/s", engine, 4 * BATCH / took)
+        for client in clients.values():
+            await client.close()
 
 
-def rows(sites: list[Site]) -> list[dict[str, Any]]:
-    """The medians, and how PostgreSQL compares with SQLite."""
-    of_diag = [phases(site.found.pop("diag")[0]) for site in sites]
-    found = [{name: statistics.median(values) for name, values in site.found.items()} for site in sites]
-    one, other = (values | more for values, more in zip(found, of_diag, strict=True))
-    return [
-        {"what": name, "SQLite": one[name], "PostgreSQL": other[name], "ratio": other[name] / one[name]}
-        for name in one
-        if one[name] and name in other
-    ]
+async def ranking(pair: Pair, url: str, jobs: int) -> None:
+    """Passes and cycles over many jobs, of one site after the other."""
+    with tempfile.TemporaryDirectory(prefix="rankd-bench-") as temporary:
+        config, file = write_config(Path(temporary) / "config"), Path(temporary) / "SQLite" / "rankd.db"
+        file.parent.mkdir()
+        await make_database(file, config, jobs)
+        copy = [sys.executable, "-m", "rankd", "db", "copy", "--from", str(file), "--to", url]
+        subprocess.run(copy, check=True, stdout=subprocess.DEVNULL)  # noqa: ASYNC221 - nothing else runs
+        for engine, more in zip(ENGINES, ((), ("--db", url)), strict=True):
+            measure = partial(of_engine, pair, engine)
+            await with_site(Path(temporary) / engine, config, measure, QUEUE, "--no-web", *more)
 
 
-def phases(said: Any) -> dict[str, float]:
-    """Milliseconds of passes and cycles."""
-    wanted = {"full.rank": "median", "full.visible": "median", "delta.visible": "median", "cycle": "p99"}
-    found = {}
-    for service in ("prioritizer", "scheduler"):
-        for name, values in said[service]["durations"].items():
-            if name in wanted:
-                found[f"{service} {name} {wanted[name]} ms"] = 1000 * values[wanted[name]]
-    return found
+async def of_engine(pair: Pair, engine: str, site: Site) -> list[Row]:
+    """One site's figures."""
+    begun = time.time()
+    await site.until("SELECT max(number) FROM generation WHERE made_at > ?", begun)
+    [seen] = await visible(site, "", "", PROBES)
+    pair.note("one submission until its rank can be read, median, ms", engine, seen["median"])
+    cycle, *_ = await cycles(site, "", "", CYCLES)
+    pair.note("a cycle that starts a job, p99, ms", engine, cycle["p99"])
+    alone = time.time()
+    enough = "SELECT nullif(count(*) > ?, 0) FROM generation WHERE kind = 'full' AND ranked_at > ?"
+    await site.until(enough, PASSES, alone)
+    pair.note("a full pass with its commit, ms", engine, 1000 * statistics.median(site.full_passes(alone)[1:]))
+    return []
 
 
 async def main() -> None:
     """Measure and report."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--jobs", type=int, default=20_000, help="jobs that wait when passes are measured")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--jobs", type=int, default=1_000_000, help="jobs that wait when passes are measured")
+    parser.add_argument("--rounds", type=int, default=3, help="how often rates are measured")
     given = parser.parse_args()
-    load = os.getloadavg()
-    title = f"{given.rounds} rounds in turn, then {given.jobs:,} waiting jobs; load before {load[0]:.1f}"
-    report("engines", title, await measured(given.jobs, given.rounds))
+    load, pair = os.getloadavg(), Pair()
+    with server() as url:
+        await accepting(pair, url, given.rounds)
+    with server() as url:
+        await ranking(pair, url, given.jobs)
+    title = f"{given.rounds} rounds of rates in turn, then {given.jobs:,} waiting jobs; load before {load[0]:.1f}"
+    report("engines", title, pair.rows())
 
 
 if __name__ == "__main__":

@@ -42,13 +42,13 @@ PASSES = 5
 LOCKS = 1_000
 
 
-async def visible(site: Site, what: str, target: str) -> list[Row]:
+async def visible(site: Site, what: str, target: str, probes: int = PROBES) -> list[Row]:
     """Probes one after the other: the time from sending each until its rank can be read."""
     times = []
     ranked = (
         "SELECT rank FROM job_priority WHERE id = ? UNION ALL SELECT 0 FROM jobs WHERE id = ? AND state <> 'pending'"
     )
-    for _ in range(PROBES):
+    for _ in range(probes):
         begun = time.perf_counter()
         job = await site.submit()
         await site.until(ranked, job, job)
@@ -57,7 +57,7 @@ async def visible(site: Site, what: str, target: str) -> list[Row]:
     return [row(what, times, "ms", target)]
 
 
-async def cycles(site: Site, what: str, target: str) -> list[Row]:
+async def cycles(site: Site, what: str, target: str, jobs: int = CYCLES) -> list[Row]:
     """Cycles that start one probe each: the time from the trigger to the commit, as the scheduler counts it.
 
     Also measures the time from when the probe's generation became visible until its node has taken the allocation. It
@@ -73,7 +73,7 @@ async def cycles(site: Site, what: str, target: str) -> list[Row]:
             ranked.put_nowait(event["at"] if event["kind"] == "delta" else time.time())
 
     await site.client.subscribe("rankd.v1.event.ranking", cb=on_ranking)
-    for _ in range(CYCLES):
+    for _ in range(jobs):
         job = await site.submit()
         begun = await asyncio.wait_for(ranked.get(), PATIENCE_S)
         found = 0

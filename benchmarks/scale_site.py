@@ -16,6 +16,7 @@ import nats
 from measure import connected, machine, percentile
 
 from rankd.store.engine.driver import sqlite3
+from rankd.store.engine.postgres_connection import connect
 
 PROBE = {"command": ["true"], "user": "u0-0", "resources": {"probe": 1}}
 QUEUE, QUEUE_OF_FEW = "root.q0.q0.q0", "root.q0.q0"
@@ -41,13 +42,17 @@ def row(what: str, values: list[float], unit: str, target: str) -> Row:
 class Site:
     """A running rankd: a NATS client, the probes' node, and a reading connection to the database."""
 
-    def __init__(self, client: nats.NATS, database: Path, pid: int, queue: str) -> None:
+    def __init__(self, client: nats.NATS, database: Path | str, pid: int, queue: str) -> None:
         self.client = client
         self.queue = queue
         self.database = database
         self.pid = pid
-        self.reader = sqlite3.connect(database, isolation_level=None)
-        self.reader.execute("PRAGMA query_only = ON")
+        self.reader: Any
+        if isinstance(database, str):
+            self.reader = connect(database)
+        else:
+            self.reader = sqlite3.connect(database, isolation_level=None)
+            self.reader.execute("PRAGMA query_only = ON")
         self.taken: asyncio.Queue[tuple[int, float]] = asyncio.Queue()
         """Each job that one of the nodes was given, and when."""
 
@@ -160,19 +165,19 @@ def _name(pid: int) -> str:
 
 
 @contextmanager
-def rankd_up(directory: Path, config: Path) -> Iterator[dict[str, Any]]:
+def rankd_up(directory: Path, config: Path, *options: str) -> Iterator[dict[str, Any]]:
     """A `rankd up` on the prepared database."""
-    with machine("--config", str(config), "--no-local-agent", directory=directory) as up:
+    with machine("--config", str(config), "--no-local-agent", *options, directory=directory) as up:
         yield up
 
 
 async def with_site(
-    directory: Path, config: Path, measure: Callable[[Site], Awaitable[list[Row]]], queue: str = QUEUE
+    directory: Path, config: Path, measure: Callable[[Site], Awaitable[list[Row]]], queue: str = QUEUE, *options: str
 ) -> list[Row]:
     """The rows that ``measure`` returns for a rankd that was started on this directory."""
-    with rankd_up(directory, config) as up:
+    with rankd_up(directory, config, *options) as up:
         client = await connected(up)
-        site = Site(client, Path(up["db"]), up["pid"], queue)
+        site = Site(client, up["db"] if "://" in up["db"] else Path(up["db"]), up["pid"], queue)
         await site.join()
         async with asyncio.TaskGroup() as group:
             agents = [group.create_task(site.stay()), group.create_task(site.serve())]
