@@ -3,7 +3,7 @@
 Two sites that run side by side first: single submissions with 64 in flight, and batches of 1,000 jobs. Then a million
 pending jobs (``--jobs``), in a file and, by ``rankd db copy``, in a server. On each of the two, a site runs alone: one
 submission until its rank can be read, cycles that start a job, and full passes with their commits. The PostgreSQL
-server is one of its own, with its defaults and with fsync. Each row says by how much PostgreSQL differs, and its target.
+server is one of its own, with its defaults and with fsync. Each row says how PostgreSQL differs, and the target.
 """
 
 from __future__ import annotations
