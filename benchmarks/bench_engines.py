@@ -138,7 +138,7 @@ async def of_engine(pair: Pair, engine: str, site: Site) -> list[Row]:
     cycle, *_ = await cycles(site, "", "", CYCLES)
     pair.note("a cycle that starts a job, p99, ms", engine, cycle["p99"])
     alone = time.time()
-    enough = "SELECT nullif(count(*) > ?, 0) FROM generation WHERE kind = 'full' AND ranked_at > ?"
+    enough = "SELECT CASE WHEN count(*) > ? THEN 1 END FROM generation WHERE kind = 'full' AND ranked_at > ?"
     await site.until(enough, PASSES, alone)
     pair.note("a full pass with its commit, ms", engine, 1000 * statistics.median(site.full_passes(alone)[1:]))
     return []

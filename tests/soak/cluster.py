@@ -128,6 +128,8 @@ class Cluster:
 
     settings = SETTINGS
     """The text of rankd.toml."""
+    counts_jobs = False
+    """Whether ``open_jobs`` is kept up to date."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -139,7 +141,6 @@ class Cluster:
         self.links: dict[str, Link] = {}
         self.port = 0
         self.open_jobs = 0
-        """If somebody counts them."""
 
     @property
     def urls(self) -> list[str]:

@@ -77,6 +77,7 @@ class LeaseCluster(Cluster):
     """All of them, in a directory."""
 
     settings = f"{SETTINGS}[nats]\nreplicas = 3\n"
+    counts_jobs = True
 
     def __init__(self, directory: Path) -> None:
         super().__init__(directory)

@@ -72,6 +72,7 @@ class Workload:
         async with asyncio.TaskGroup() as group:
             while asyncio.get_running_loop().time() < end:
                 if self._cluster.open_jobs < MOST_OPEN:
+                    self._cluster.open_jobs += self._cluster.counts_jobs  # until somebody counts again
                     group.create_task(self._one(f"job-{number}"))
                     number += 1
                 await asyncio.sleep(self._random.expovariate(PER_SECOND))

@@ -60,6 +60,7 @@ def run_brokers(arguments: argparse.Namespace) -> int:
     from rankd.identity.authority import issue
     from rankd.identity.credentials import write_private
     from rankd.identity.site import read_site
+    from rankd.services.up.broker import store_accounts
     from rankd.services.up.broker_cluster import (
         CA,
         CERTIFICATE,
@@ -88,6 +89,7 @@ def run_brokers(arguments: argparse.Namespace) -> int:
             files = ((CONFIGURATION, text), (CERTIFICATE, issued.certificate), (KEY, issued.key), (CA, issued.ca))
             for name, content in files:
                 write_private(own / name, content)
+            store_accounts(trust, own / "accounts")
     _say(members, arguments.out, auth_directory(directory))
     return 0
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rankd.core.errors import Unavailable
+from rankd.identity.credentials import write_private
 from rankd.identity.site import Account
 from rankd.services.up.certificate import Certified
 
@@ -111,6 +112,7 @@ def write_configuration(directory: Path, host: str, port: int, trust: Trust | No
         host=quoted(host), port=port, max_payload=MAX_PAYLOAD, max_pending=MAX_PENDING, store=quoted(store)
     )
     if trust is not None:
+        store_accounts(trust, directory / "accounts")
         text += _authentication(trust, directory / "accounts")
         if (certified := trust.certified) is not None:
             files = (quoted(str(certified.certificate)), quoted(str(certified.key)))
@@ -132,6 +134,19 @@ def keep_streams(directory: Path, account: str | None) -> None:
     others = [path for path in store.iterdir() if _ACCOUNT.fullmatch(path.name)]
     if len(others) == 1:  # the services' account alone has streams
         others[0].rename(wanted)
+
+
+def store_accounts(trust: Trust, directory: Path) -> None:
+    """Write the accounts that the server does not have yet where it keeps them.
+
+    It takes those of its configuration one by one, in any order. For each one that an earlier one imports from, it
+    waits 2 s. A process that connects meanwhile is never reached by others: a new broker of a site with nodes hung.
+    """
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for account in (trust.system, *trust.accounts):
+        path = directory / f"{account.public}.jwt"
+        if not path.exists():
+            write_private(path, account.token)
 
 
 def _authentication(trust: Trust, directory: Path) -> str:

@@ -16,7 +16,7 @@ from rankd.identity.credentials import (
 )
 from rankd.identity.register import Register, given
 from rankd.identity.register_file import change_register, read_register
-from rankd.identity.site import KEY_FILE, Role, Site, open_site, read_site
+from rankd.identity.site import KEY_FILE, Account, Role, Site, open_site, read_site
 from rankd.identity.trusted_node import read_trusted
 from rankd.services.up.broker import Trust
 from rankd.services.up.certificate import certify
@@ -47,11 +47,20 @@ def establish(options: UpOptions, now: float) -> Trust:
     accounts += [site.account(Role.GATEWAY, gateway, now) for gateway in (HEAD, WEB)]
     accounts.append(read_site(directory).account(Role.SESSIONS, "", now))
     accounts += [site.account(Role.NODE, node, now) for node in read_trusted(directory)]
+    accounts += _unknown_members(options.directory, site, now)
     accounts = list({account.public: account for account in accounts}.values())
     known = {account.public for account in accounts}
     accounts.append(site.account(Role.ENROLMENT, "", now))
     accounts += [account for account in site.barred_accounts(now) if account.public not in known]
     return Trust(site.operator(now), site.account(Role.SYSTEM, "", now), tuple(accounts), certified)
+
+
+def _unknown_members(directory: Path, site: Site, now: float) -> list[Account]:
+    """Users and nodes of the register whom the broker does not know: they were added while others were in use."""
+    members = read_register(auth_directory(directory)).members.values()
+    keys = ((one, site.account_of(Role(one.role), one.name)) for one in members)
+    stored = directory / "nats" / "accounts"
+    return [site.account(Role(one.role), one.name, now) for one, key in keys if not (stored / f"{key}.jwt").exists()]
 
 
 def establish_cluster(directory: Path, admin: str, now: float) -> Trust:
