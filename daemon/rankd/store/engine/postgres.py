@@ -28,6 +28,7 @@ from rankd.store.engine.close_watch import GRACE_S, Sockets
 from rankd.store.engine.database import Database
 from rankd.store.engine.postgres_connection import (
     BEGIN_READING,
+    SLOW,
     STORAGE_FAILED,
     UNKNOWN_OUTCOME,
     connect,
@@ -66,10 +67,10 @@ _ALIVE = "; ".join(
 """A writer that is paused or cut off must not hold the lock. The first one is for a writer that has it, the others are
 for one that waits for it: all services of a head may wait when the head is cut off, and each would get the lock."""
 _SLOW = "SET LOCAL idle_in_transaction_session_timeout TO 30000"
-"""For a writer without a role, such as a command. Nobody takes over from it, so it may take its time."""
+"""Instead, for a writer without a role, such as a command: nobody takes over from it, so it may take its time."""
 _LOCK = f"SELECT pg_advisory_xact_lock({WRITE_LOCK})"
-_BEGIN_DURABLE = f"BEGIN; {_ALIVE}; {_LOCK}"
-_BEGIN = f"BEGIN; {_ALIVE}; SET LOCAL synchronous_commit TO off; {_LOCK}"
+_BEGIN_DURABLE, _BEGIN_SLOW = f"BEGIN; {_ALIVE}; {_LOCK}", f"BEGIN; {_SLOW}; {_LOCK}"
+_BEGIN, _BEGIN_SLOWLY = (f"BEGIN; {idle}; SET LOCAL synchronous_commit TO off; {_LOCK}" for idle in (_ALIVE, _SLOW))
 
 
 class PostgresDatabase(Database):
@@ -90,7 +91,8 @@ class PostgresDatabase(Database):
         self._failed: tuple[float, str] | None = None
         self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="store-writer")
         self._own_clock = own_clock
-        self._writing = engine_of(url, 1, _BEGIN_DURABLE if durable else _BEGIN, self._sockets)
+        begin, slow = (_BEGIN_DURABLE, _BEGIN_SLOW) if durable else (_BEGIN, _BEGIN_SLOWLY)
+        self._writing = engine_of(url, 1, begin, self._sockets, slow=slow)
         self._readers = ThreadPoolExecutor(max_workers=READERS, thread_name_prefix="store-reader")
         self._reading = engine_of(url, READERS, BEGIN_READING, self._sockets)
         self._lookers = ThreadPoolExecutor(max_workers=LOOKERS, thread_name_prefix="store-looker")
@@ -138,11 +140,11 @@ class PostgresDatabase(Database):
         self._waits_since = time.monotonic()
         try:
             with storage_failures("written"), self._writing.connect() as connection:
+                if role is None:
+                    connection.execution_options(**{SLOW: True})
                 transaction = connection.begin()
                 self._waits_since = None
-                if role is None:
-                    connection.exec_driver_sql(_SLOW)
-                else:
+                if role is not None:
                     self._lease(role).check(connection)
                 result = work(connection)
                 if role is not None:
@@ -223,4 +225,4 @@ def _read(work: Callable[[Connection], T], engine: Engine) -> T:
 
 def writing_engine(url: str) -> Engine:
     """SQLAlchemy's engine for one connection that writes."""
-    return engine_of(url, 1, _BEGIN_DURABLE)
+    return engine_of(url, 1, _BEGIN_SLOW)

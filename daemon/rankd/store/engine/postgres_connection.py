@@ -16,7 +16,7 @@ from psycopg.abc import Buffer
 from psycopg.adapt import AdaptersMap, Dumper, Loader
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.types.string import StrDumperUnknown
-from sqlalchemy import Engine, create_engine, event
+from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.exc import DBAPIError
 
 from rankd.core.errors import Unavailable, UnknownOutcome
@@ -26,6 +26,8 @@ from rankd.store.engine.postgres_dialect import DRIVER
 from rankd.store.engine.postgres_text import for_postgres
 
 BEGIN_READING = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+SLOW = "rankd_slow"
+"""The option of a connection whose transactions may be idle for long."""
 CONNECT_TIMEOUT_S = 10
 LOST_AFTER = {"keepalives_idle": 3, "keepalives_interval": 1, "keepalives_count": 5, "tcp_user_timeout": 8_000}
 """A server whose machine does not answer is lost after 8 s. A server that only takes long is waited for."""
@@ -141,10 +143,10 @@ def open_to_read(url: str) -> psycopg.Connection[Any]:
     return connection
 
 
-def engine_of(url: str, size: int, begin: str, sockets: Sockets | None = None) -> Engine:
+def engine_of(url: str, size: int, begin: str, sockets: Sockets | None = None, *, slow: str | None = None) -> Engine:
     """SQLAlchemy's engine with up to ``size`` connections, made when they are first used, and noted in ``sockets``.
 
-    ``begin``: the text that begins each transaction.
+    ``begin``: the text that begins each transaction; ``slow``: that of a connection with the option :data:`SLOW`.
     """
     noted = (lambda made: made) if sockets is None else sockets.note
     engine = create_engine(
@@ -155,7 +157,12 @@ def engine_of(url: str, size: int, begin: str, sockets: Sockets | None = None) -
         pool_use_lifo=True,  # the connection that was used last
         pool_timeout=POOL_TIMEOUT_S,
     )
-    event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(begin))
+
+    def begin_transaction(connection: Connection) -> None:
+        is_slow = connection.get_execution_options().get(SLOW, False)
+        connection.exec_driver_sql(slow if slow is not None and is_slow else begin)
+
+    event.listen(engine, "begin", begin_transaction)
     return engine
 
 
