@@ -128,6 +128,8 @@ async def test_a_revoked_agent_stops_and_says_why_and_a_new_token_lets_it_in_aga
     with agent(host, "--token-file", "-", "--drain-on-stop", token=head.rankd("node", "enrol", "n7")):
         await until(lambda: is_up(head, "n7"))
         assert head.rows("SELECT state FROM job WHERE id = ?", int(number)) == [{"state": "running"}]  # it ran on
+        head.rankd("cancel", "--admin", number.strip())  # it must not go to another test's node
+        await until(lambda: head.rows("SELECT state FROM job WHERE id = ?", int(number)) == [{"state": "cancelled"}])
 
 
 @pytest.mark.parametrize("whose", [("node", "n9"), ("user", "alice")])
