@@ -156,6 +156,16 @@ def _warn_of_gpus(jobs: Sequence[WorkJob]) -> None:
         )
 
 
+def _warn_of_partitions(directory: Path | None, configuration: Configuration) -> None:
+    """Say on standard error that one partition of several is simulated: the first, with all jobs and nodes."""
+    first, *others = [partition.name for partition in configuration.partitions]
+    print(
+        f"rankd: {directory}: only the partition {first} is simulated, with all jobs and nodes; left out:"
+        f" {', '.join(others[:5])}{' …' if len(others) > 5 else ''}",
+        file=sys.stderr,
+    )
+
+
 def _seed(seed: int) -> None:
     """Seed what plugins may draw from."""
     import random
@@ -202,6 +212,8 @@ def _site(directory: Path | None, arguments: argparse.Namespace, nodes: Sequence
     from rankd.config.simulated_site import Varied, simulated_site
 
     configuration: Configuration | None = None if directory is None else load_configuration(directory)
+    if configuration is not None and len(configuration.partitions) > 1:
+        _warn_of_partitions(directory, configuration)
     varied = Varied(policy=arguments.policy, backfill=arguments.backfill, backfill_order=arguments.backfill_order)
     return simulated_site(configuration, varied, nodes)
 

@@ -34,6 +34,17 @@ def test_the_statistics_are_those_of_the_published_method(capsys):
     assert found.keys() >= {"utilisation", "makespan_s", "p99_wait_s", "by_user", "by_account", "fairness", *TIMES}
 
 
+PARTITION = "  - name: {}\n    queues: [{{name: root, queues: [{{name: default}}]}}]\n"
+
+
+@pytest.mark.parametrize(("names", "left_out"), [(["one"], None), (["one", "two", "three"], "two, three")])
+def test_partitions_that_are_not_simulated_are_named(capsys, tmp_path, names, left_out):
+    (tmp_path / "queues.yaml").write_text("partitions:\n" + "".join(PARTITION.format(name) for name in names))
+    told = simulate(capsys, *FCFS, "--jobs", "5", "--config", str(tmp_path)).err
+    assert ("only the partition one is simulated" in told) == (left_out is not None)
+    assert left_out is None or f"left out: {left_out}" in told
+
+
 def test_several_configurations_are_compared(capsys, tmp_path):
     for name, order in (("one", "rank"), ("two", "shortest")):
         (tmp_path / name).mkdir()
