@@ -37,6 +37,11 @@ if TYPE_CHECKING:
     from rankd.store.engine.reading import Row
 
 USUAL = "JobID,JobName,User,Account,AllocCPUS,State,ExitCode,Elapsed,TotalCPU,MaxRSS"
+LONG = (
+    "JobID,JobName,User,Account,Queue,QOS,AllocCPUS,GPUs,ReqMem,State,ExitCode,Submit,Start,End,Elapsed,Timelimit"
+    ",Waited,TotalCPU,CPUEff,MaxRSS,MemEff,GPUUtil,NNodes,NodeList"
+)
+"""The fields of ``-l``."""
 _SUMMED = {"core_s": "cputime", "gpu_s": "gputime", "memory_byte_s": "memtime"}
 ALL = "all"
 """In place of fields: every one of them."""
@@ -75,7 +80,11 @@ def add_parser(subparsers: Subparsers) -> None:
     form.add_argument("-P", "--parsable2", action="store_true", help="separate fields with |")
     form.add_argument("--csv", action="store_true", help="print CSV (RFC 4180)")
     shown = f"fields, such as {USUAL}; ALL: every field; JobName%%30: a width of 30, aligned to the right (%%-30: left)"
-    parser.add_argument("-o", "--format", metavar="FIELDS", help=shown)
+    fields_ = parser.add_mutually_exclusive_group()
+    fields_.add_argument("-o", "--format", metavar="FIELDS", help=shown)
+    fields_.add_argument(
+        "-l", "--long", dest="format", action="store_const", const=LONG, help="more fields, with times and efficiency"
+    )
     parser.add_argument(
         "--summary",
         choices=KEYS,
@@ -120,6 +129,7 @@ def _of_its_nodes() -> list[Field]:
         column_of("nodes", "ReqNodes", numeric=True),
         Field("NodeList", lambda row: fold(shown_nodes(row)) or "None assigned"),
         Field("AllocCPUS", _cores, lambda row: f"{_cores(row):g}", numeric=True),
+        Field("NCPUS", _cores, lambda row: f"{_cores(row):g}", numeric=True),
         Field("ReqCPUS", lambda row: row["cores"], lambda row: f"{row['cores']:g}", numeric=True),
         Field("GPUs", _gpus, lambda row: f"{_gpus(row):g}" if _gpus(row) else "", numeric=True),
         Field("AllocTRES", _alloc_tres),

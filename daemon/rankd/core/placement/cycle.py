@@ -383,7 +383,7 @@ class _Cycle:
             if len(rows) == case.shape.min_nodes:
                 self.rule.on_reserved(turn.job)
                 self.timeline.reserve(turn.job, rows, case.demand, instant, case.limit_s)
-                charge(case.accounts, self.table.amounts(rows, case.shape), case.application)
+                charge(case.accounts, self.table.amounts(rows, case.shape), case.application, keeps=True)
                 self.reservations.append(Reservation(turn.job, self.table.names(rows), instant))
                 return True
         return False

@@ -28,29 +28,41 @@ Application = tuple[int, int]
 """A leaf and the index of a named application in it."""
 
 
-class Account:
-    """The amounts that one queue, user or group may still take. ``applications`` None means any number."""
+APPLICATIONS = "applications"
+"""What blocks a job if too many applications run."""
 
-    __slots__ = ("applications", "maximum", "name", "reason", "room", "running")
+
+class Account:
+    """The amounts that one queue, user or group may still take. ``applications`` None means any number.
+
+    ``kept``: what reservations keep of the maximum, by resource type or ``applications``.
+    """
+
+    __slots__ = ("applications", "kept", "maximum", "name", "reason", "room", "running")
 
     def __init__(self, reason: str, name: str, maximum: Resources, most_applications: int) -> None:
         self.reason = reason
         self.name = name
         self.maximum = (maximum, most_applications)
         self.room = dict(maximum)
+        self.kept: Resources = {}
         self.applications = most_applications or None
         self.running: set[Application] = set()
 
-    def charge(self, amount: Mapping[str, int], application: Application | None) -> None:
+    def charge(self, amount: Mapping[str, int], application: Application | None, *, keeps: bool = False) -> None:
         """Reduce the room by ``amount``, and the applications by one, unless ``application`` runs already.
 
-        ``application`` None: the job is its own application, which is always a new one.
+        ``application`` None: the job is its own application, which is always a new one. ``keeps``: for a reservation.
         """
         room = self.room
         for kind in room:
             room[kind] -= amount.get(kind, 0)
+            if keeps:
+                self.kept[kind] = self.kept.get(kind, 0) + amount.get(kind, 0)
         if self.applications is not None and application not in self.running:
             self.applications -= 1
+            if keeps:
+                self.kept[APPLICATIONS] = self.kept.get(APPLICATIONS, 0) + 1
             if application is not None:
                 self.running.add(application)
 
@@ -61,15 +73,19 @@ class Account:
             if value and kind in room and value > room[kind]:
                 return kind
         if self.applications is not None and self.applications <= 0 and application not in self.running:
-            return "applications"
+            return APPLICATIONS
         return None
 
     def explain(self, blocked: str) -> str:
         """The blocking fact. ``blocked``: the result of :meth:`blocks`."""
         resources, applications = self.maximum
-        if blocked == "applications":
-            return f"{self.name} is at its maximum of {applications} running applications"
-        return f"{self.name} is at its maximum of {blocked} ({shown_amount(blocked, resources[blocked])})"
+        kept = self.kept.get(blocked, 0)
+        if blocked == APPLICATIONS:
+            fact, held = f"{self.name} is at its maximum of {applications} running applications", str(kept)
+        else:
+            most = shown_amount(blocked, resources[blocked])
+            fact, held = f"{self.name} is at its maximum of {blocked} ({most})", shown_amount(blocked, kept)
+        return f"{fact}; {held} of it is kept for jobs before it, which have reservations" if kept else fact
 
 
 class Over(msgspec.Struct, frozen=True):
@@ -213,7 +229,9 @@ def _first_within(
     return chosen
 
 
-def charge(accounts: Sequence[Account], amount: Mapping[str, int], application: Application | None) -> None:
-    """Charge the amount to all of these accounts."""
+def charge(
+    accounts: Sequence[Account], amount: Mapping[str, int], application: Application | None, *, keeps: bool = False
+) -> None:
+    """Charge the amount to all of these accounts. ``keeps``: for a reservation."""
     for account in accounts:
-        account.charge(amount, application)
+        account.charge(amount, application, keeps=keeps)

@@ -430,6 +430,20 @@ def test_acct_writes_a_trace_for_simulate_with_the_fields_that_the_guide_names(r
     assert f"-o {TRACE_FIELDS} " in (ROOT / "docs/how-to/simulate.md").read_text()
 
 
+def test_acct_has_saccts_words(rankd):
+    named = "JobID,Elapsed,NCPUS,MaxRSS,State,ExitCode"
+    short = rankd("acct", "-S", "2000-01-01", "-P", "-o", named).splitlines()
+    assert short[0] == named.replace(",", "|")
+    assert (
+        rankd("acct", "-S", "2000-01-01", "-P", "-o", named.replace("NCPUS", "AllocCPUS")).splitlines()[1:]
+        == (short[1:])
+    )
+    long = rankd("acct", "-S", "2000-01-01", "-P", "-l").splitlines()
+    assert len(long) == len(short)
+    assert set(long[0].split("|")) > {"JobID", "Submit", "Start", "End", "Waited", "CPUEff", "MemEff", "NodeList"}
+    rankd("acct", "-l", "-o", "JobID", status=2)
+
+
 def test_a_summary_has_the_columns_that_are_named(rankd, capsys):
     named = ["acct", "--summary", "user", "-S", "2000-01-01", "-P", "-o"]
     assert {line.count("|") for line in rankd(*named, "GPUHours,User").splitlines()} == {1}

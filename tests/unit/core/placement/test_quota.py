@@ -73,3 +73,13 @@ def test_of_unequal_nodes_the_first_are_taken_unless_the_smallest_are_more():
     assert places_within({"vcore": 10}, amounts, 2) == [0, 1]
     assert places_within({"vcore": 7}, amounts, 3) == [1, 2, 3]
     assert places_within({"vcore": 1}, amounts, 3) == []
+
+
+def test_what_reservations_keep_of_a_maximum_is_named():
+    account = Account(QUEUE_QUOTA, "root.a", {"vcore": 8000, "gpu": 2}, 2)
+    account.charge({"vcore": 4000, "gpu": 1}, None)
+    account.charge({"vcore": 4000}, None, keeps=True)
+    kept = "of it is kept for jobs before it, which have reservations"
+    assert account.explain("vcore") == f"root.a is at its maximum of vcore (8); 4 {kept}"
+    assert account.explain("applications") == f"root.a is at its maximum of 2 running applications; 1 {kept}"
+    assert account.explain("gpu") == "root.a is at its maximum of gpu (2)"
