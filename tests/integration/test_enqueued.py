@@ -17,7 +17,8 @@ from rankd.bus.connection import Bus
 from rankd.bus.stream import ensure_streams
 from rankd.core.errors import Unavailable
 from rankd.services.intake.durable_submission import EnqueuedSubmissions
-from rankd.services.intake.service import Intake, run
+from rankd.services.intake.intake import Intake
+from rankd.services.intake.service import run
 
 JOB = {"command": ["true"]}
 

@@ -14,7 +14,8 @@ from rankd.config.plugin import load_factors
 from rankd.core.model import service_setting, setting
 from rankd.core.model.job import CHANGEABLE_FIELDS, JobRequest, state_diagram
 from rankd.core.model.setting import PrioritySettings, Settings
-from rankd.services.intake.service import Intake
+from rankd.services.intake.intake import Intake
+from rankd.services.intake.serving import Serving
 from rankd.store.engine.url import open_database
 from rankd.store.record.catalog import sync_catalog
 from rankd.store.schema.migration import replace_views, upgrade
@@ -184,8 +185,9 @@ async def test_every_verb_is_documented(database):
     configuration = load_configuration(ROOT / "config")
     catalog = await database.write(lambda connection: sync_catalog(connection, configuration, now=0.0))
     intake = Intake(configuration, catalog, database, Bus("nats://nowhere", "docs"), lambda: 0.0)
+    served = Serving(intake)
     requests = sections_until(read("bus.md"), "## Requests", "## Errors")
-    assert set(first_cells(requests)) == {verb.name for verb in intake._verbs()}
+    assert set(first_cells(requests)) == {verb.name for verb in (*served.verbs(), *served.holders_verbs())}
 
 
 def test_every_field_that_an_update_takes_is_documented():

@@ -150,9 +150,11 @@ class Endpoints:
     async def serve(
         self, verbs: Sequence[Verb | IdempotentVerb], node_verbs: Mapping[str, tuple[str, NodeHandler]]
     ) -> None:
-        """Register all endpoints; ``node_verbs`` maps a name to its subject pattern and handler."""
-        service = self._service = _MicroService(self._bus, self._version)
-        await service.start()
+        """Register these endpoints, beside earlier ones; ``node_verbs`` maps a name to its pattern and handler."""
+        if self._service is None:
+            self._service = _MicroService(self._bus, self._version)
+            await self._service.start()
+        service, before = self._service, self._subscriptions(self._service)
         for verb in verbs:
             ways = list(zip(("user", "admin", "as_admin"), request_patterns(verb.name), strict=True))
             if self._bus.has_account:  # else anybody could ask as a gateway
@@ -170,7 +172,8 @@ class Endpoints:
             config = EndpointConfig(name=name, subject=subject, handler=self._of_node(name, handler))
             await service.add_endpoint(config)
         for subscription in self._subscriptions(service):
-            self._bus.watch(subscription)
+            if subscription not in before:
+                self._bus.watch(subscription)
 
     @staticmethod
     def _subscriptions(service: Service) -> list[Subscription]:
@@ -185,6 +188,10 @@ class Endpoints:
         while self._turns.load.requests:
             self._idle.clear()
             await self._idle.wait()
+
+    async def leave(self) -> None:
+        """Accept no more requests until :meth:`serve` is called again. Other instances answer meanwhile."""
+        await self._stop_listening()
 
     async def turn_away(self) -> None:
         """Answer the requests that were cut off when the task group failed: their outcome is unknown."""

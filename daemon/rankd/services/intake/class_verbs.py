@@ -36,22 +36,23 @@ class _Change(NamedTuple):
 
 def class_verbs(
     group: GroupCommit,
-    table: Callable[[], ClassTable],
-    lists: Callable[[], Lists],
+    present: Callable[[], Awaitable[tuple[ClassTable, Lists]]],
     use: Callable[[ClassTable, Lists], Awaitable[None]],
 ) -> list[Verb]:
     """``class.list``, ``class.show``; for administrators ``class.create``, ``class.update``, ``class.delete``.
 
-    ``table`` and ``lists`` return the classes in force and their access lists; ``use`` gets the new ones once they are
-    durable.
+    ``present`` returns the classes in force and their access lists; ``use`` gets the new ones once they are durable.
     """
 
     async def listed(_asker: Submitter, payload: bytes) -> Reply:
         decode_strict(payload, Nothing)
-        return {"classes": [_with_access(one, lists()) for one in table().listed()]}
+        table, lists = await present()
+        return {"classes": [_with_access(one, lists) for one in table.listed()]}
 
     async def shown(_asker: Submitter, payload: bytes) -> Reply:
-        return _with_access(table().named(decode_strict(payload, ClassName).name, "name"), lists())
+        name = decode_strict(payload, ClassName).name
+        table, lists = await present()
+        return _with_access(table.named(name, "name"), lists)
 
     def changing(operation: Callable[[bytes], _Change]) -> UserHandler:
         async def handle(_asker: Submitter, payload: bytes) -> Reply:

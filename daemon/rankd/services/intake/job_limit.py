@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from rankd.core.errors import AboveLimit
 from rankd.core.model.job import AcceptedJob
 from rankd.core.model.setting import AdmissionSettings
-from rankd.services.intake.pending_limit import Key, OfAccount, PendingLimits, TasksOf, Whose, records_of
+from rankd.services.intake.pending_limit import (
+    Key,
+    OfAccount,
+    PendingLimits,
+    TasksOf,
+    Whose,
+    numbers_of,
+    of_kind,
+    of_move,
+    records_of,
+)
 from rankd.services.intake.submission import Submission, without_refused
-from rankd.services.intake.variety_limit import VarietyLimits
+from rankd.services.intake.variety_limit import More, VarietyLimits
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.database import Database
+from rankd.store.engine.group_commit import Outdated
+from rankd.store.feed.new_pending import NewPending
 from rankd.store.record.job import known_keys
 from rankd.store.record.job_name import Owner
 from rankd.store.record.pending_count import (
@@ -28,6 +41,7 @@ class JobLimits:
 
     def __init__(self, settings: Callable[[], AdmissionSettings], database: Database) -> None:
         self._database = database
+        self._more = More()
         self._pending = PendingLimits(
             settings, lambda name: database.read_in_thread(lambda c: _counted(c, name)), self._known
         )
@@ -99,6 +113,51 @@ class JobLimits:
         for owner in owners:
             self._pending.settle_more(records_of(*owner), stored=stored)
 
+    # --- beside other intakes, in a transaction of the writer's thread ------------------------------------------
+
+    def notice(self, new: Sequence[NewPending]) -> None:
+        """The present transaction sees these jobs of others, which were not counted yet."""
+        self._more = more_of(new) if new else More()
+
+    def settle(self) -> None:
+        """The transaction has ended: count what it has seen. It runs on the loop."""
+        more, self._more = self._more, More()
+        self._pending.add(more.numbers)
+        self._variety.settle(more)
+
+    def may_store(self, connection: Connection, jobs: Sequence[AcceptedJob]) -> bool:
+        """Whether jobs of :meth:`within` are still within the limits. If not, they have to be checked again."""
+        if not self._pending.is_within(numbers_of(jobs).keys(), self._more.numbers):
+            known = known_keys(connection, [(job.user, job.request.key) for job in jobs if job.request.key is not None])
+            new = [job for job in jobs if (job.user, job.request.key) not in known]
+            if new and not self._pending.is_within(numbers_of(new).keys(), self._more.numbers):
+                return False
+        return self._variety.is_within(jobs, self._more, lambda name: _variety(connection, name))
+
+    def confirm(
+        self,
+        connection: Connection,
+        *,
+        changed: Sequence[AcceptedJob] = (),
+        moved: Sequence[AcceptedJob] = (),
+        split: Sequence[Owner] = (),
+    ) -> None:
+        """Check what :meth:`changed`, :meth:`move` and :meth:`split` have allowed again, in the transaction.
+
+        Raises:
+            Outdated: others have taken the room meanwhile.
+        """
+        names = {name for job in moved for name in of_move(job)}
+        names |= {name for owner in split for name in records_of(*owner)}
+        if not self._database.has_standbys:
+            return
+        if not self._pending.is_within(names, self._more.numbers):
+            raise Outdated
+        if changed and not self._variety.is_within(changed, self._more, lambda name: _variety(connection, name)):
+            raise Outdated
+
+    # --- afterwards ---------------------------------------------------------------------------------------------
+
     def stored(self, jobs: Sequence[AcceptedJob]) -> None:
         """These jobs of :meth:`within` are durable."""
         self._pending.stored(jobs)
@@ -120,3 +179,20 @@ def _counted(connection: Connection, name: Whose) -> int:
 
 def _variety(connection: Connection, user: str | None) -> Variety:
     return shapes_of_all(connection) if user is None else variety_of_user(connection, user)
+
+
+def more_of(new: Sequence[NewPending]) -> More:
+    """These jobs as numbers and keys."""
+    numbers: Counter[Whose] = Counter()
+    variety: dict[str | None, Variety] = {}
+    for one in new:
+        for name, number in of_kind(one.user, one.account, 1).items():
+            numbers[name] += one.tasks if isinstance(name, TasksOf) else one.jobs * number
+        own = variety.setdefault(one.user, Variety(set(), set(), set()))
+        own.shapes.add(one.shape)
+        variety.setdefault(None, Variety(set(), set(), set())).shapes.add(one.shape)
+        if one.constraints:
+            own.constraints.add(hash(one.constraints))
+        if one.application:
+            own.applications.add(hash((one.queue, one.application)))
+    return More(numbers, variety)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -85,6 +85,9 @@ class Admitting(Protocol):
     def tables(self) -> AdmissionTables:
         """The tables that jobs are checked against."""
 
+    async def catch_up(self) -> bool:
+        """Load the names that other intakes have changed."""
+
     async def see_nodes(self) -> None:
         """Update the tables' nodes, if jobs are checked against them."""
 
@@ -107,8 +110,26 @@ class Limits(Protocol):
     async def split(self, owners: Sequence[Owner]) -> Mapping[int, AboveLimit]:
         """The refusals, by index, of tasks that are to get records of their own."""
 
+    def confirm(
+        self,
+        connection: Connection,
+        *,
+        changed: Sequence[AcceptedJob] = (),
+        moved: Sequence[AcceptedJob] = (),
+        split: Sequence[Owner] = (),
+    ) -> None:
+        """Check in the transaction what was not refused: others may have taken the room."""
+
     def was_split(self, owners: Sequence[Owner], *, stored: bool) -> None:
         """Those that :meth:`split` did not refuse have records of their own, or none."""
+
+
+class _Room(NamedTuple):
+    """Targets for which there is room, the others as failed, and the owners whose new records are counted."""
+
+    found: list[Target]
+    failed: list[Failed]
+    counted: list[Owner]
 
 
 class JobVerbs:
@@ -142,6 +163,7 @@ class JobVerbs:
 
     async def update(self, asker: Submitter, payload: bytes) -> Reply:
         """``job.update``: change fields of pending jobs, and admit them again."""
+        await self._admitting.catch_up()
         update, asker = read_selection(payload, JobUpdate), self._with_queues(asker)
         check_update(update, asker)
         chosen = chosen_filter(update, asker, "job.update")
@@ -164,6 +186,8 @@ class JobVerbs:
 
             def write(connection: Connection) -> SelectionReply:
                 present = task._replace(tables=self._admitting.tables)
+                changed = [verdict.accepted for verdict in judgement.verdicts if verdict.changes]
+                self._limits.confirm(connection, changed=changed, moved=list(map(_with_tasks, _moves_in(judgement))))
                 return write_update(
                     connection,
                     judge_again(
@@ -210,7 +234,7 @@ class JobVerbs:
 
         Yields it with the jobs as failed for which the account has no room.
         """
-        moves = [verdict for verdict in judgement.verdicts if "account" in verdict.changes]
+        moves = _moves_in(judgement)
         jobs = list(map(_with_tasks, moves))
         refused = await self._limits.move(jobs)
         counted = [job for place, job in enumerate(jobs) if place not in refused]
@@ -230,7 +254,10 @@ class JobVerbs:
             chosen = chosen_filter(selection, asker, ACTIONS[decide])
 
             async def part(targets: list[Target]) -> SelectionReply:
+                counted: list[Owner] = []
+
                 def work(connection: Connection) -> SelectionReply:
+                    self._limits.confirm(connection, split=counted)
                     still = still_selected(connection, targets, chosen)
                     return act(connection, still, asker, self._clock(), decide, dry_run=selection.dry_run)
 
@@ -238,7 +265,8 @@ class JobVerbs:
                     return await self._database.read_in_thread(work)
                 if decide is cancel:  # what it splits off has ended
                     return await self._group.do(work, client=asker.user, weight=PER_CHANGE * weight_of(targets))
-                async with self._splitting(targets, asker) as (targets, full):  # noqa: PLR1704 - `work` reads it
+                # `work` reads both
+                async with self._splitting(targets, asker) as (targets, full, counted):  # noqa: PLR1704
                     reply = await self._group.do(work, client=asker.user, weight=PER_CHANGE * weight_of(targets))
                 return _and_failed(reply, full)
 
@@ -310,14 +338,14 @@ class JobVerbs:
         return targets, last
 
     @asynccontextmanager
-    async def _splitting(self, targets: list[Target], asker: Submitter) -> AsyncIterator[Targets]:
+    async def _splitting(self, targets: list[Target], asker: Submitter) -> AsyncIterator[_Room]:
         """Count the records that tasks among the targets get, while the block makes them.
 
-        Yields the targets for which there is room, and the others as failed.
+        Yields the targets for which there is room, the others as failed, and the owners whose records are counted.
         """
         arrays = without_records(targets)
         if not arrays:
-            yield Targets(targets, [])
+            yield _Room(targets, [], [])
             return
         owners = await self._database.read_in_thread(lambda c: owners_of(c, arrays))
         owners = {array: owner for array, owner in owners.items() if _may_split(asker, owner)}
@@ -326,7 +354,7 @@ class JobVerbs:
         counted = [owner for array, owner in owners.items() if array not in full]
         is_stored = True  # also if the block is cancelled: then they may be
         try:
-            yield with_room(targets, full)
+            yield _Room(*with_room(targets, full), counted)
         except RankdError:
             is_stored = False
             raise
@@ -343,10 +371,13 @@ class JobVerbs:
         own = [one for one in targets if one.task is not None and one.job in allowed]
         others = [one for one in targets if one not in set(own)]
         now, user = self._clock(), task.asker.user
-        async with self._splitting(own, task.asker) as (own, full):
-            split = await self._group.do(
-                lambda c: split_targets(c, own, user, now), client=user, weight=PER_CHANGE * weight_of(own)
-            )
+        async with self._splitting(own, task.asker) as (own, full, counted):
+
+            def work(connection: Connection) -> list[int]:
+                self._limits.confirm(connection, split=counted)
+                return list(split_targets(connection, own, user, now))
+
+            split = await self._group.do(work, client=user, weight=PER_CHANGE * weight_of(own))
         return Targets(others + [Target(job) for job in split], full)
 
 
@@ -357,6 +388,10 @@ def _may_split(asker: Submitter, owner: Owner) -> bool:
 
 def _and_failed(reply: SelectionReply, failed: list[Failed]) -> SelectionReply:
     return msgspec.structs.replace(reply, failed=[*reply.failed, *failed]) if failed else reply
+
+
+def _moves_in(judgement: Judgement) -> list[Verdict]:
+    return [verdict for verdict in judgement.verdicts if "account" in verdict.changes]
 
 
 def _with_tasks(verdict: Verdict) -> AcceptedJob:

@@ -94,6 +94,10 @@ class NodeWatch:
             self.offered.learn(node.name, node.partition, whole, node.labels, node.devices)
             self.on_types(node.capacity)
 
+    def begin(self) -> None:
+        """The nodes send to this process from now on: silence before does not count."""
+        self._since = self._clock()
+
     def use(self, settings: Settings) -> None:
         """Use other settings. Agents get them with the answer to their next heartbeat, sent at the former interval."""
         self._outputs_s, self._orphan_s = settings.retention.outputs_s, settings.sessions.orphan_s

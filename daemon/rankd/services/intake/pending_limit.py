@@ -2,7 +2,8 @@
 
 An array is one pending job and many pending tasks; a single job is one of each.
 
-The intake is the only service that adds jobs, so it keeps the numbers itself: each is at least the true one. A
+Only intakes add jobs, so this one keeps the numbers itself: each is at least the true one. What other intakes add is
+added as soon as a transaction sees it (:meth:`PendingLimits.add`), and each transaction looks before it writes. A
 submission adds to them before it is stored, without waiting for anything, so that submissions at the same time can't
 pass a limit together. Jobs that start or end are not subtracted. Instead, the pending jobs are counted when a number
 reaches its limit, but not more often than every :data:`AGAIN_S`: a user at the limit costs one count per second.
@@ -91,7 +92,7 @@ class PendingLimits:
 
         The jobs that were added must be given to :meth:`stored` afterwards, or to :meth:`lost`.
         """
-        wanted = _numbers(jobs)
+        wanted = numbers_of(jobs)
         if all(self._fits(name, number) for name, number in wanted.items()):
             self._add(wanted)
             return {}
@@ -103,13 +104,22 @@ class PendingLimits:
         stored = await self._known_keys(keys) if keys and over else ()
         return self._one_after_the_other(jobs, frozenset(stored), atomic=atomic)
 
+    def add(self, wanted: Mapping[Whose, int]) -> None:
+        """Others have stored as many more."""
+        self._add(wanted)
+        self._settle(wanted, stored=True)
+
+    def is_within(self, names: Collection[Whose], more: Mapping[Whose, int]) -> bool:
+        """Whether what was added for these names is within the limits, with what others have stored besides."""
+        return all(self._fits(name, more.get(name, 0), more) for name in names)
+
     def stored(self, jobs: Sequence[AcceptedJob]) -> None:
         """These jobs of :meth:`reserve` are durable."""
-        self._settle(_numbers(jobs), stored=True)
+        self._settle(numbers_of(jobs), stored=True)
 
     def lost(self, jobs: Sequence[AcceptedJob]) -> None:
         """These jobs of :meth:`reserve` could not be stored."""
-        self._settle(_numbers(jobs), stored=False)
+        self._settle(numbers_of(jobs), stored=False)
 
     def _settle(self, taken: Mapping[Whose, int], *, stored: bool) -> None:
         for name, number in taken.items():
@@ -122,12 +132,12 @@ class PendingLimits:
 
         The jobs that were added must be given to :meth:`settle_moves` afterwards.
         """
-        return await self.reserve_more(list(map(_of_move, jobs)))
+        return await self.reserve_more(list(map(of_move, jobs)))
 
     def settle_moves(self, jobs: Sequence[AcceptedJob], *, stored: bool) -> None:
         """These jobs of :meth:`reserve_moves` are durably in their accounts, or stay where they were."""
         for job in jobs:
-            self.settle_more(_of_move(job), stored=stored)
+            self.settle_more(of_move(job), stored=stored)
 
     async def reserve_more(self, wanted: Sequence[Mapping[Whose, int]]) -> Mapping[int, AboveLimit]:
         """Add each of these to the numbers, if it fits; returns the refusals by index.
@@ -163,7 +173,7 @@ class PendingLimits:
             if is_new and kind in above:
                 refused[place] = above[kind]
                 continue
-            numbers = _of_kind(*kind)
+            numbers = of_kind(*kind)
             full = [name for name, number in numbers.items() if is_new and not self._fits(name, number)]
             if full:
                 refused[place] = above[kind] = self._refusal(full[0])
@@ -184,11 +194,13 @@ class PendingLimits:
             return settings.max_pending_per_account
         return settings.max_pending if name is ALL else settings.max_pending_per_user
 
-    def _fits(self, name: Whose, number: int) -> bool:
+    def _fits(self, name: Whose, number: int, more: Mapping[Whose, int] | None = None) -> bool:
+        """Whether as many more fit. ``more``: what is to be added by name; None: of all, as many as of this name."""
         limit = self._limit(name)
         if not isinstance(name, str):
-            of_all = self._most.get(TASKS_OF_ALL if isinstance(name, TasksOf) else ALL)
-            if of_all is not None and of_all + number <= limit:
+            whole = TASKS_OF_ALL if isinstance(name, TasksOf) else ALL
+            of_all = self._most.get(whole)
+            if of_all is not None and of_all + (number if more is None else more.get(whole, 0)) <= limit:
                 return True  # those of all together would fit, so that these need not be counted
         most = self._most.get(name)
         return most is not None and most + number <= limit
@@ -255,7 +267,8 @@ def records_of(user: str, account: str, number: int) -> Mapping[Whose, int]:
     return {user: number, OfAccount(account): number, ALL: number}
 
 
-def _of_move(job: AcceptedJob) -> Mapping[Whose, int]:
+def of_move(job: AcceptedJob) -> Mapping[Whose, int]:
+    """What a job adds that comes into another account."""
     account = OfAccount(job.account)
     return {account: 1, TasksOf(account): job.n_tasks}
 
@@ -267,23 +280,23 @@ def _sum(wanted: Sequence[Mapping[Whose, int]]) -> Mapping[Whose, int]:
     return total
 
 
-def _numbers(jobs: Sequence[AcceptedJob]) -> Mapping[Whose, int]:
+def numbers_of(jobs: Sequence[AcceptedJob]) -> Mapping[Whose, int]:
     """The number of jobs of each user, of each account and of all, and of tasks of each. It is asked for twice."""
     if len(jobs) == 1:
         return _of_job(jobs[0])
-    of_kind = Counter((job.user, job.account, job.n_tasks) for job in jobs)  # 10,000 jobs are one kind or a few
+    kinds = Counter((job.user, job.account, job.n_tasks) for job in jobs)  # 10,000 jobs are one kind or a few
     total: Counter[Whose] = Counter()
-    for kind, number in of_kind.items():
-        total.update({name: more * number for name, more in _of_kind(*kind).items()})
+    for kind, number in kinds.items():
+        total.update({name: more * number for name, more in of_kind(*kind).items()})
     return total
 
 
 def _of_job(job: AcceptedJob) -> Mapping[Whose, int]:
-    return _of_kind(job.user, job.account, job.n_tasks)
+    return of_kind(job.user, job.account, job.n_tasks)
 
 
 @lru_cache(maxsize=4_096)
-def _of_kind(user: str, account: str, tasks: int) -> Mapping[Whose, int]:
+def of_kind(user: str, account: str, tasks: int) -> Mapping[Whose, int]:
     """What a job adds. Users submit many jobs that add the same."""
     of_account = OfAccount(account)
     jobs: dict[Whose, int] = {user: 1, of_account: 1, ALL: 1}

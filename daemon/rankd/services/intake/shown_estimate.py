@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
@@ -31,7 +32,7 @@ MOST = 2_000
 class ShownEstimates:
     """:meth:`note` takes an answer; :meth:`run` records what was noted, and asks for forecasts that are missing."""
 
-    def __init__(self, database: Database, bus: Bus, role: str, clock: Clock) -> None:
+    def __init__(self, database: Database, bus: Bus, role: Callable[[], str | None], clock: Clock) -> None:
         self._database = database
         self._bus = bus
         self._role = role
@@ -71,7 +72,7 @@ class ShownEstimates:
         shown = list(self._shown.values())
         if not shown:
             return 0
-        noted = await self._database.write(partial(note_shown, shown=shown), role=self._role)
+        noted = await self._database.write(partial(note_shown, shown=shown), role=self._role())
         for one in shown:
             self._shown.pop((one.job, one.made_at), None)
         return noted

@@ -49,6 +49,8 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
     places: list[int]
     rejected: list[Rejected]
     raw: list[msgspec.Raw] = []
+    changes: int = 0
+    """How often other intakes had changed the names when it was read."""
 
 
 def read_submission(

@@ -5,6 +5,9 @@ has more different shapes than pending jobs. So a user with fewer pending jobs t
 For any other user, and for all users together, the intake keeps what their pending jobs have, as numbers. A set is
 read again, at most every :data:`AGAIN_S`, when a limit is reached. Jobs that are being stored while a user passes that
 number count from the second reading on: these are no more jobs than the limit says.
+
+Keys that other intakes add are added as soon as a transaction sees them. If they make a set too large, the transaction
+that is to store jobs reads the set again (:meth:`VarietyLimits.is_within`): then nobody else can add anything.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from rankd.core.admission.fit import shape_of
 from rankd.core.errors import AboveLimit
 from rankd.core.model.job import AcceptedJob
 from rankd.core.model.setting import AdmissionSettings
-from rankd.services.intake.pending_limit import AGAIN_S, ALL, SHARE
+from rankd.services.intake.pending_limit import AGAIN_S, ALL, SHARE, Whose
 from rankd.store.record.pending_variety import Variety
 
 MOST_SHAPES_KNOWN = 10_000
@@ -29,6 +32,13 @@ Keys = tuple[int | None, int | None, int | None]
 """What a job has of each kind, in the order of :class:`Variety`; None for nothing."""
 
 _ADVICE = "submit again when some have started, or ask an administrator"
+
+
+class More(NamedTuple):
+    """What others have stored since this intake has counted: pending jobs and tasks by name, and the keys of jobs."""
+
+    numbers: Mapping[Whose, int] = {}
+    variety: Mapping[str | None, Variety] = {}
 
 
 class _Limit(NamedTuple):
@@ -56,6 +66,8 @@ class _Held:
         self.added = Variety(set(), set(), set())
         self.again_at: float | None = None
         """When it may be read again; None before it was read."""
+        self.is_shared = False
+        """Whether others have added something since it was read."""
 
     def add(self, kind: int, key: int) -> None:
         """Add a key of one kind."""
@@ -67,6 +79,7 @@ class _Held:
         self.known = Variety(*(one | added for one, added in zip(read, self.added, strict=True)))
         self.added = Variety(set(), set(), set())
         self.again_at = again_at
+        self.is_shared = False
 
 
 class _New(NamedTuple):
@@ -99,6 +112,10 @@ class VarietyLimits:
         self._held: dict[str | None, _Held] = {}
         self._shapes: dict[tuple[object, ...], int] = {}
         self._one_by_one: defaultdict[str | None, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._exact: dict[str | None, Variety] = {}
+        """What the present transaction has read."""
+        self._passed: set[str | None] = set()
+        """Whose jobs the present transaction stores."""
 
     async def start(self) -> None:
         """Read the shapes of all users, if they may be too many, so that no submission waits for that."""
@@ -125,6 +142,61 @@ class VarietyLimits:
         await self._make_room(names, {(job.user, keys)})
         return next(iter(self._full(self._new_of(job.user, keys))), None)
 
+    def is_within(self, jobs: Sequence[AcceptedJob], more: More, read: Callable[[str | None], Variety]) -> bool:
+        """Whether jobs of :meth:`reserve` may be stored in the present transaction. It runs on the writer's thread.
+
+        ``more``: what others have stored that was not added yet. ``read`` reads a variety in the transaction.
+        """
+        own: dict[str | None, set[Keys]] = {}
+        crowded = [name for name in (ALL, *{job.user for job in jobs}) if self._may_be_crowded(name, more)]
+        if crowded:
+            for job, keys in zip(jobs, self._varieties_of(jobs), strict=True):
+                for name in (ALL, job.user):
+                    own.setdefault(name, set()).add(keys)
+        if not all(self._is_within(name, own[name], more, read) for name in crowded):
+            return False
+        self._passed.update(crowded)
+        return True
+
+    def _is_within(self, name: str | None, own: set[Keys], more: More, read: Callable[[str | None], Variety]) -> bool:
+        held, others = self._held.get(name), more.variety.get(name)
+        if held is not None and others is None and not held.is_shared:
+            return name not in self._exact
+        if held is not None and self._has_room(name, held.known, own, others):
+            return name not in self._exact
+        if name in self._passed or name in self._exact:
+            return False  # what this transaction stores is not in what it would read
+        exact = self._exact[name] = read(name)
+        return all(self._adds_nothing(exact, keys) for keys in own) or self._has_room(name, exact, own, None)
+
+    @staticmethod
+    def _adds_nothing(known: Variety, keys: Keys) -> bool:
+        return all(key is None or key in of_kind for key, of_kind in zip(keys, known, strict=True))
+
+    def _has_room(self, name: str | None, known: Variety, own: set[Keys], others: Variety | None) -> bool:
+        """Whether what is known, these jobs' keys, and those of others are within the limits together."""
+        for kind, limit in enumerate(self._limits(name)):
+            present = known[kind] if others is None else known[kind] | others[kind]
+            if len(present | ({keys[kind] for keys in own} - {None})) > limit.most:
+                return False
+        return True
+
+    def _may_be_crowded(self, name: str | None, more: More) -> bool:
+        number = self._number(name)
+        return number is None or number + more.numbers.get(name, 0) > self._most_without(name)
+
+    def settle(self, more: More) -> None:
+        """The transaction has ended. Add what others have stored."""
+        for name, exact in self._exact.items():
+            self._held.setdefault(name, _Held()).replace(exact, self._clock() + AGAIN_S)
+        for name, others in more.variety.items():
+            if (held := self._held.get(name)) is not None:
+                held.is_shared |= name not in self._exact
+                for kind, keys in enumerate(others):
+                    held.known[kind].update(keys)
+                    held.added[kind].update(keys)
+        self._exact, self._passed = {}, set()
+
     async def _make_room(self, names: Collection[str | None], wanted: Collection[tuple[str, Keys]]) -> None:
         """Read again what those have for which the wanted keys are too many by what is known."""
         for name in names:
@@ -139,16 +211,18 @@ class VarietyLimits:
 
     def _is_crowded(self, name: str | None) -> bool:
         """Whether there may be too many different jobs. Forgets what is known of others."""
-        number, rule = self._number(name), self._settings()
-        most = (
-            rule.max_shapes
-            if name is ALL
-            else min(rule.max_shapes_per_user, rule.max_constraints_per_user, rule.max_applications_per_user)
-        )
-        if number is None or number > most:
+        number = self._number(name)
+        if number is None or number > self._most_without(name):
             return True
         self._held.pop(name, None)
         return False
+
+    def _most_without(self, name: str | None) -> int:
+        """So many pending jobs can't be too different, whatever they are."""
+        rule = self._settings()
+        if name is ALL:
+            return rule.max_shapes
+        return min(rule.max_shapes_per_user, rule.max_constraints_per_user, rule.max_applications_per_user)
 
     def _limits(self, name: str | None) -> tuple[_Limit, ...]:
         """The limits by kind, in the order of :class:`Variety`."""

@@ -58,6 +58,16 @@ async def run_until(
             await end_tasks(*tasks)
 
 
+async def when(event: asyncio.Event, loop: Coroutine[Any, Any, None]) -> None:
+    """Run an endless loop from the moment at which ``event`` is set."""
+    try:
+        await event.wait()
+    except BaseException:
+        loop.close()
+        raise
+    await loop
+
+
 async def end_tasks(*tasks: asyncio.Task[Any]) -> None:
     """Cancel until it works: Python 3.11's ``wait_for``, in nats-py, loses one that coincides with an answer."""
     left = set(tasks)

@@ -4,6 +4,9 @@ Clients take turns, so a client that sends a flood delays only itself. The works
 their arrival. Works of the same kind, such as insertions, are done by one call. If the transaction fails, each work
 is done again in its own transaction, so that an impossible or faulty one does not fail the others. If it is not known
 whether the transaction was committed, no work is done again: only the asker can repeat it, by its key.
+
+Where other processes do such works too, a :class:`Watch` compares what this one knows with the records at the beginning
+of each transaction. From then on, nobody else can write until its end.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from itertools import groupby
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from sqlalchemy import Connection
 
@@ -30,6 +33,36 @@ IDLE_S = 5.0
 MAX_WAITING = 10_000
 MAX_GROUP = 250
 """This many jobs, or other works, share a transaction: about 10 ms, in which no other process can write."""
+TRIES = 8
+"""How often a group is begun again because others have changed what it is based on."""
+
+
+class Outdated(Unavailable):
+    """Another process has changed what a work was decided by. Decided again, it may be done."""
+
+    def __init__(self) -> None:
+        super().__init__("busy", "another instance has just changed what this was checked against; try again")
+
+
+class Behind(Outdated):
+    """This process has to read what others have changed before it can do any work."""
+
+
+class Watch(Protocol):
+    """Compares what this process knows with the records."""
+
+    def begin(self, connection: Connection) -> None:
+        """Look what others have written. It runs on the writer's thread, as the first part of a transaction.
+
+        Raises:
+            Behind: what the works are based on has changed. ``on_rollback`` has to read it again.
+        """
+
+    def end(self, connection: Connection) -> None:
+        """Look what this transaction has written. It runs on the writer's thread."""
+
+    def settle(self, *, committed: bool) -> None:
+        """The transaction has ended; nothing was written yet since."""
 
 
 class _Work(NamedTuple):
@@ -72,12 +105,15 @@ class GroupCommit:
     def __init__(
         self,
         database: Database,
-        role: str,
+        role: str | None,
         after_commit: Callable[[], Awaitable[None]],
         on_rollback: Callable[[], Awaitable[None]],
+        watch: Watch | None = None,
     ) -> None:
+        self.role = role
+        """The role that this process must hold to write; None: it needs none."""
         self._database = database
-        self._role = role
+        self._watch = watch
         self._after_commit = after_commit
         self._on_rollback = on_rollback
         self._waiting = _Turns()
@@ -132,29 +168,48 @@ class GroupCommit:
             self._some.clear()
             await self._some.wait()
 
-    async def _commit(self, group: list[_Work]) -> bool:
+    async def _commit(self, group: list[_Work], tries: int = TRIES) -> bool:
         """Commit a group; returns whether others have to be notified."""
         try:
-            results = await self._database.write(lambda c: _done(c, group), role=self._role)
+            results = await self._write(group)
         except RoleLost as error:
-            for work in group:
-                _reject(work.future, error)
+            _reject(group, error)
             raise
-        except UnknownOutcome as error:
+        except (Behind, UnknownOutcome) as error:
             await self._on_rollback()
-            for work in group:
-                _reject(work.future, error)
+            if isinstance(error, Behind) and tries:
+                return await self._commit(group, tries - 1)
+            _reject(group, error)
             return False
         except Exception as error:  # noqa: BLE001 - it is raised again in the task that waits for the work
             await self._on_rollback()
             if len(group) == 1:
-                _reject(group[0].future, error)
+                _reject(group, error)
                 return False
             return any([await self._commit([work]) for work in group])
         for work, result in zip(group, results, strict=True):
             if not work.future.done():
                 work.future.set_result(result)
         return not all(work.quiet for work in group)
+
+    async def _write(self, group: Sequence[_Work]) -> list[Any]:
+        watch = self._watch
+        if watch is None:
+            return await self._database.write(lambda c: _done(c, group), role=self.role)
+
+        def watched(connection: Connection) -> list[Any]:
+            watch.begin(connection)
+            results = _done(connection, group)
+            watch.end(connection)
+            return results
+
+        committed = False
+        try:
+            results = await self._database.write(watched, role=self.role)
+            committed = True
+        finally:
+            watch.settle(committed=committed)
+        return results
 
 
 def _done(connection: Connection, group: Sequence[_Work]) -> list[Any]:
@@ -165,6 +220,7 @@ def _done(connection: Connection, group: Sequence[_Work]) -> list[Any]:
     return results
 
 
-def _reject(future: asyncio.Future[Any], error: Exception) -> None:
-    if not future.done():
-        future.set_exception(error)
+def _reject(group: Sequence[_Work], error: Exception) -> None:
+    for work in group:
+        if not work.future.done():
+            work.future.set_exception(error)

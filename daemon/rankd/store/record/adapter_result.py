@@ -11,6 +11,7 @@ from rankd.core.model.setting import AdapterSettings
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.upsert import upsert
 from rankd.store.record.adapter import StoredInput
+from rankd.store.record.catalog_version import raise_version
 from rankd.store.schema.table import adapters
 
 _OF = adapters.c
@@ -19,6 +20,7 @@ _OF = adapters.c
 def names_came(connection: Connection) -> None:
     """Note that the names of the stored inputs were written, so that services that follow the inputs read them."""
     connection.execute(update(adapters).where(_OF.content.is_not(None)).values(revision=_OF.revision + 1))
+    raise_version(connection)
 
 
 def register_adapters(connection: Connection, configured: Sequence[AdapterSettings]) -> None:
@@ -30,6 +32,7 @@ def register_adapters(connection: Connection, configured: Sequence[AdapterSettin
         for adapter in configured
     ]
     upsert(connection, adapters, ["name"], rows, kept=("input", "state"))
+    raise_version(connection)
 
 
 def save_reading(connection: Connection, name: str, row_count: int, at: float) -> None:
@@ -48,6 +51,7 @@ def save_input(connection: Connection, stored: StoredInput) -> None:
         "revision": _OF.revision + 1,
     }
     connection.execute(update(adapters).where(_OF.name == stored.name).values(given))
+    raise_version(connection)
 
 
 def save_failure(connection: Connection, name: str, message: str, at: float) -> None:

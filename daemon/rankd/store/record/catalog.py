@@ -26,6 +26,7 @@ from rankd.core.model.setting import Qos
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.upsert import upsert
 from rankd.store.record.adapter import in_force
+from rankd.store.record.catalog_version import raise_version
 from rankd.store.record.priority_class import read_access, read_classes, sync_classes
 from rankd.store.record.queue_event import note_changes, snapshot
 from rankd.store.schema.job_table import IS_ACTIVE
@@ -78,8 +79,14 @@ def sync_names(connection: Connection, configuration: Configuration, now: float)
     _sync_qos(connection, configuration.settings.qos)
     _sync_associations(connection, configuration.associations, now)
     sync_classes(connection, configuration.classes)
+    raise_version(connection)
+    return with_shares(read_catalog(connection), configuration)
+
+
+def with_shares(catalog: Catalog, configuration: Configuration) -> Catalog:
+    """The catalog with the shares that this configuration gives to users whom it does not list."""
     shares = 0.0 if configuration.settings.admission.unknown_association == "zero" else 1.0
-    return msgspec.structs.replace(read_catalog(connection), new_user_shares=shares)
+    return msgspec.structs.replace(catalog, new_user_shares=shares)
 
 
 def read_catalog(connection: Connection) -> Catalog:
@@ -212,6 +219,7 @@ def forget_idle_queues(connection: Connection, now: float) -> None:
     in_use = select(jobs.c.queue_id).where(IS_ACTIVE)
     idle = update(queues).where(queues.c.dynamic, queues.c.is_leaf, queues.c.id.not_in(in_use))
     connection.execute(idle.values(configured=False, dynamic=False))
+    raise_version(connection)
     note_changes(connection, before, now)
 
 
@@ -249,5 +257,6 @@ def add_association(connection: Connection, account: str, user: str, shares: flo
     of = associations.c
     row = {"account": account, "user": user, "shares": shares, "configured": False, "usage_at": now}
     upsert(connection, associations, ["account", "user"], [row], kept=row)
+    raise_version(connection)
     found = select(of.id).where(of.account == account, of.user == user)
     return int(connection.execute(found).scalar_one())

@@ -10,6 +10,7 @@ from rankd.core.model.job import AcceptedJob
 from rankd.core.model.queue import Partition
 from rankd.store.engine.connection import Connection
 from rankd.store.record.catalog import Catalog, live_partitions, made_leaves, store_queues
+from rankd.store.record.catalog_version import raise_version
 from rankd.store.record.queue_event import note_made
 from rankd.store.schema.table import queues
 
@@ -48,6 +49,7 @@ def _make_queues(connection: Connection, accepted: AcceptedJob, catalog: Catalog
         connection.execute(update(queues).where(queues.c.id == bindparam("queue")).values(path=bindparam("new")), again)
     store_queues(connection, [(accepted.partition, queue, True) for _, queue in new])
     note_made(connection, accepted.partition, [queue.path for _, queue in new], accepted.user, now)
+    raise_version(connection)
     of, paths = queues.c, [queue.path for _, queue in new]
     made = select(of.path, of.id).where(of.partition == accepted.partition, of.path.in_(paths))
     for path, id_ in connection.execute(made):

@@ -12,6 +12,7 @@ from rankd.core.model.access import AccessList
 from rankd.core.model.priority_class import PriorityClass
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.upsert import upsert
+from rankd.store.record.catalog_version import raise_version
 from rankd.store.schema.table import priority_classes
 
 
@@ -32,6 +33,7 @@ def write_access(connection: Connection, name: str, access: AccessList | None) -
     """Store the access list of a class; None removes it."""
     text = None if access is None else msgspec.json.encode(access).decode()
     connection.execute(update(priority_classes).where(priority_classes.c.name == name).values(access=text))
+    raise_version(connection)
 
 
 def sync_classes(connection: Connection, configured: Iterable[PriorityClass]) -> None:
@@ -54,4 +56,6 @@ def change_classes(connection: Connection, operate: Callable[[ClassTable], Class
     if deleted:
         connection.execute(delete(priority_classes).where(priority_classes.c.name.in_(deleted)))
     upsert(connection, priority_classes, ["name"], changed, kept=("value", "preemption_policy"))
+    if deleted or changed:
+        raise_version(connection)
     return after

@@ -44,6 +44,13 @@ configurations = Table(
     sqlite_autoincrement=True,
 )
 
+versions = Table(
+    "versions",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("number", Integer, nullable=False, comment="raised with each change of what the name stands for"),
+)
+
 user_groups = Table(
     "user_groups",
     metadata,

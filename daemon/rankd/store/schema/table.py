@@ -33,7 +33,7 @@ from rankd.store.schema.job_table import (
 from rankd.store.schema.letter_table import dead_letter_losses, dead_letters, unreadable_messages
 from rankd.store.schema.metadata import metadata
 from rankd.store.schema.notification_table import job_notifications, notifications
-from rankd.store.schema.service_table import adapters, configurations, relay_marks, roles, user_groups
+from rankd.store.schema.service_table import adapters, configurations, relay_marks, roles, user_groups, versions
 
 __all__ = [
     "adapters",
@@ -74,5 +74,6 @@ __all__ = [
     "unreadable_messages",
     "usage_days",
     "user_groups",
+    "versions",
     "wait_reasons",
 ]
