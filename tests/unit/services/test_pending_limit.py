@@ -276,8 +276,8 @@ async def test_a_batch_at_the_limit_is_refused_kind_by_kind_not_job_by_job(monke
     records = Records(per_user=3, alice=3, bob=2)
     await records.limits.start()
     sums = []
-    of_kind = pending_limit._of_kind
-    monkeypatch.setattr(pending_limit, "_of_kind", lambda *kind: sums.append(kind) or of_kind(*kind))
+    of_kind = pending_limit.of_kind
+    monkeypatch.setattr(pending_limit, "of_kind", lambda *kind: sums.append(kind) or of_kind(*kind))
     jobs = [accepted(user=user) for user in ("alice", "bob") * 500]
     refused = await records.limits.reserve(jobs, atomic=False)
     assert sorted(set(range(1_000)) - refused.keys()) == [1], "bob has room for one"

@@ -9,12 +9,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import msgspec
 
 from rankd.bus.endpoint import Reply, UserHandler, Verb
-from rankd.core.admission.admit import AdmissionTables
 from rankd.core.admission.queue_administration import AdministeredQueues
 from rankd.core.admission.submitter import Submitter
 from rankd.core.change.job_action import ACTIONS, Decide, cancel
@@ -24,7 +23,7 @@ from rankd.core.errors import AboveLimit, RankdError, Refused, Unavailable
 from rankd.core.model.array import ArrayRequest
 from rankd.core.model.index_set import IndexSet, read
 from rankd.core.model.job import AcceptedJob
-from rankd.services.intake.host_groups import HostGroupsOfUsers
+from rankd.services.intake.admitting import Admitting, Limits
 from rankd.services.intake.job_selection import (
     STATUS,
     By,
@@ -39,13 +38,11 @@ from rankd.services.intake.job_selection import (
     still_selected,
     with_room,
 )
-from rankd.services.intake.node_watch import NodeWatch
 from rankd.services.intake.rests import Rests
 from rankd.services.runtime.clock import Clock
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.database import Database
 from rankd.store.engine.group_commit import MAX_GROUP, GroupCommit
-from rankd.store.record.catalog import Catalog
 from rankd.store.record.descendant import descendants_of
 from rankd.store.record.job_action import act, closed_jobs, split_targets
 from rankd.store.record.job_name import (
@@ -72,56 +69,6 @@ AT_ONCE = 50
 """This many jobs are changed in a transaction. An update costs five times what an insertion costs there."""
 PER_CHANGE = MAX_GROUP // AT_ONCE
 """The weight of a changed job."""
-
-
-class Admitting(Protocol):
-    """The tables and names that jobs are admitted with at present."""
-
-    catalog: Catalog
-    host_groups: HostGroupsOfUsers
-    nodes: NodeWatch
-
-    @property
-    def tables(self) -> AdmissionTables:
-        """The tables that jobs are checked against."""
-
-    async def catch_up(self) -> bool:
-        """Load the names that other intakes have changed."""
-
-    async def see_nodes(self) -> None:
-        """Update the tables' nodes, if jobs are checked against them."""
-
-    def learn(self) -> None:
-        """Load the names that their first use has added to the catalog."""
-
-
-class Limits(Protocol):
-    """The limits of pending jobs, as far as they concern jobs that change."""
-
-    async def changed(self, jobs: Sequence[AcceptedJob]) -> Mapping[int, AboveLimit]:
-        """The refusals, by index, of jobs that are to be like these."""
-
-    async def move(self, jobs: Sequence[AcceptedJob]) -> Mapping[int, AboveLimit]:
-        """The refusals, by index, of jobs that are to come into these accounts."""
-
-    def moved(self, jobs: Sequence[AcceptedJob], *, stored: bool) -> None:
-        """Those that :meth:`move` did not refuse are in their accounts, or stay where they were."""
-
-    async def split(self, owners: Sequence[Owner]) -> Mapping[int, AboveLimit]:
-        """The refusals, by index, of tasks that are to get records of their own."""
-
-    def confirm(
-        self,
-        connection: Connection,
-        *,
-        changed: Sequence[AcceptedJob] = (),
-        moved: Sequence[AcceptedJob] = (),
-        split: Sequence[Owner] = (),
-    ) -> None:
-        """Check in the transaction what was not refused: others may have taken the room."""
-
-    def was_split(self, owners: Sequence[Owner], *, stored: bool) -> None:
-        """Those that :meth:`split` did not refuse have records of their own, or none."""
 
 
 class _Room(NamedTuple):
@@ -265,8 +212,8 @@ class JobVerbs:
                     return await self._database.read_in_thread(work)
                 if decide is cancel:  # what it splits off has ended
                     return await self._group.do(work, client=asker.user, weight=PER_CHANGE * weight_of(targets))
-                # `work` reads both
-                async with self._splitting(targets, asker) as (targets, full, counted):  # noqa: PLR1704
+                async with self._splitting(targets, asker) as (targets, full, new):  # noqa: PLR1704 - `work` reads it
+                    counted += new
                     reply = await self._group.do(work, client=asker.user, weight=PER_CHANGE * weight_of(targets))
                 return _and_failed(reply, full)
 

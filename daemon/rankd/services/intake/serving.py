@@ -102,7 +102,8 @@ class Serving:
 
     def verbs(self) -> list[Verb | IdempotentVerb]:
         """What every intake answers: it depends on the records alone, or on what transactions compare with them."""
-        notifications = lambda: self._of.configuration.settings.notifications  # noqa: E731 - read at each request
+        of = self._of
+        notifications = lambda: of.configuration.settings.notifications  # noqa: E731 - read at each request
         return [
             IdempotentVerb("job.submit", self._of.submit),
             Verb("job.test", self._of.test),
@@ -117,8 +118,9 @@ class Serving:
 
     def holders_verbs(self) -> list[Verb | IdempotentVerb]:
         """What only the holder of the role answers: it depends on what nodes, files or the broker have told it."""
+        of = self._of
         return [
-            *self._of.sessions.verbs(),
+            *of.sessions.verbs(),
             attach_verb(self._of.sessions),
             *self._of.reports.verbs(),
             diag_verb(
