@@ -126,6 +126,8 @@ class Intake:
         self.host_groups.start(await self.database.read(lambda c: recorded_groups(c.exec_driver_sql)))
         self._nodes_seen = await self.database.read(lambda c: last_id(c, "node_events"))
         self.nodes.start(await self.database.read(lambda c: all_nodes(c.connection)))
+        if self.is_beside:
+            self.limits.look_first(self.look)
 
     async def take_charge(self, found: Found, taken: Taken) -> None:
         """Use the configuration with which this intake begins to hold the role."""
@@ -196,13 +198,17 @@ class Intake:
         while True:
             loop.beat()
             try:
-                await self.group.do(lambda _: None, quiet=True)
+                await self.look()
                 await self.catch_up()
             except Unavailable as error:
                 await patience.wait(error)
             else:
                 patience.over()
                 await asyncio.sleep(FOLLOW_EVERY_S)
+
+    async def look(self) -> None:
+        """Count what others have written."""
+        await self.group.do(lambda _: None, quiet=True)
 
     @property
     def changes(self) -> int | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
 from rankd.core.errors import AboveLimit
 from rankd.core.model.job import AcceptedJob
@@ -48,6 +48,10 @@ class JobLimits:
         self._variety = VarietyLimits(
             settings, self._pending.most, lambda user: database.read_in_thread(lambda c: _variety(c, user))
         )
+
+    def look_first(self, look: Callable[[], Awaitable[None]]) -> None:
+        """Before each count, count what others have stored: else the same jobs would be in both."""
+        self._pending.before_count = look
 
     async def start(self) -> None:
         """Read what concerns all users, so that no submission waits for that."""

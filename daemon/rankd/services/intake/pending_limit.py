@@ -71,6 +71,8 @@ class PendingLimits:
         self._settings = settings
         self._count = count
         self._known_keys = known
+        self.before_count: Callable[[], Awaitable[None]] | None = None
+        """Adds what others have stored, before it is counted."""
         self._clock = clock
         self._most: dict[Whose, int] = {}
         self._in_flight = InFlight[Whose]()
@@ -220,6 +222,8 @@ class PendingLimits:
         async with self._one_by_one[name]:
             if name in self._most and self._clock() < self._again_at[name]:
                 return
+            if self.before_count is not None:
+                await self.before_count()
             await self._in_flight.settled(name)
             begun, unstored, before = self._clock(), self._in_flight.number(name), self._in_flight.total(name)
             counted = await self._count(name)
