@@ -24,6 +24,7 @@ from rankd.store.record.catalog import (
     sync_catalog,
     sync_names,
 )
+from rankd.store.record.catalog_version import catalog_version, raise_version
 from rankd.store.record.configuration import (
     Recorded,
     latest_recorded,
@@ -287,3 +288,30 @@ async def test_recorded_groups_count_for_users_about_whom_the_configuration_says
     given = replace(given, settings=replace(given.settings, admission=AdmissionSettings(host_groups=rule)))
     groups = (await store.ask(with_recorded_groups, given)).groups
     assert (groups.get("ann"), groups["alice"]) == (ann, ("optics",))
+
+
+# --- its version --------------------------------------------------------------------------------------------
+
+
+async def test_each_change_of_names_raises_the_version_of_the_catalog(store):
+    assert await store.read(catalog_version) == 0
+    await store.configure()
+    stored = StoredInput(name=ADAPTER.name, input=Input(kind="qos"), read_at=NOW)
+    changes = [
+        (raise_version,),
+        (add_association, "physics", "carol", 1.0, NOW),
+        (change_classes, lambda table: table.create(CLASS)),
+        (write_access, CLASS.name, AccessList(users=["alice"])),
+        (register_adapters, [ADAPTER]),
+        (save_input, stored),
+        (names_came,),
+        (change_classes, lambda table: table.delete(CLASS.name)),
+    ]
+    for number, change in enumerate(changes):
+        before = await store.read(catalog_version)
+        await store.write(*change)
+        assert await store.read(catalog_version) > before, number
+    present = await store.read(catalog_version)
+    await store.write(change_classes, lambda table: table)
+    await store.write(save_reading, ADAPTER.name, 1, NOW)
+    assert await store.read(catalog_version) == present

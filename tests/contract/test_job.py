@@ -10,8 +10,10 @@ from rankd.core.change.job_change import Change
 from rankd.core.change.job_update import Task
 from rankd.core.errors import InvalidTransition
 from rankd.core.model.application import ApplicationEvent
+from rankd.core.model.array import ArrayRequest
 from rankd.core.model.job import Dependency, Event, State
 from rankd.store.engine.last_id import last_id
+from rankd.store.feed.new_pending import Newest, NewPending, newest, pending_since
 from rankd.store.record.application import (
     application_of,
     applications_of,
@@ -70,6 +72,30 @@ async def test_the_variety_of_pending_jobs_is_that_of_their_shapes_constraints_a
     assert found.applications == {hash(("root.default", "a"))}
     assert (await store.read(shapes_of_all)).shapes == found.shapes
     assert await store.read(variety_of_user, "eve") == (set(), set(), set())
+
+
+async def test_new_pending_jobs_are_counted_by_kind_from_an_event_on(store):
+    await store.configure()
+    await store.submit("alice")
+    before = await store.read(newest)
+    one, *_ = await store.submit("bob", "bob", request={"application": "a"})
+    [gone] = await store.submit("bob", request={"constraints": "gone"})
+    await store.write(act, [gone], ROOT, NOW, cancel)
+    array = ArrayRequest(((0, 9, 1),), None)
+    await store.write(
+        insert_jobs, [NewJob(accepted=accepted("alice", array=array), actor="alice", at=NOW)], store.catalog
+    )
+    found = sorted(await store.read(pending_since, before.event))
+    shape = found[0].shape
+    assert found == [
+        NewPending("alice", "physics", shape, None, "root.default", None, 1, 10),
+        NewPending("bob", "physics", shape, None, "root.default", "a", 2, 2),
+    ]
+    after = await store.read(newest)
+    assert after == Newest(before.version, before.event + 5)
+    assert await store.read(pending_since, after.event) == []
+    await store.write(act, [one], ROOT, NOW, hold)
+    assert await store.read(pending_since, after.event) == [], "it counted before"
 
 
 async def test_many_jobs_keep_their_order(store):

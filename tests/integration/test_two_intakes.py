@@ -98,11 +98,10 @@ async def test_a_limit_of_shapes_holds_for_both_together(two, url):
 
 
 async def test_the_first_jobs_of_a_user_at_both_are_in_one_association(two, url):
-    async with two(**rule()) as (holder, beside, _):
-        async with asyncio.TaskGroup() as group:
-            for number in range(10):
-                for client in (holder, beside):
-                    group.create_task(client.submit(f"new{number}"))
+    async with two(**rule()) as (holder, beside, _), asyncio.TaskGroup() as group:
+        for number in range(10):
+            for client in (holder, beside):
+                group.create_task(client.submit(f"new{number}"))
     assert rows(url, "SELECT count(*), count(DISTINCT association_id) FROM jobs") == [(20, 10)]
 
 
@@ -161,9 +160,9 @@ async def test_one_message_id_at_both_is_one_job(two, url):
 
 
 async def test_an_intake_without_the_role_answers_no_nodes_and_takes_over_with_all_it_needs(
-    broker, second_broker, url, tmp_path, no_follower, monkeypatch
-):  # noqa: ARG001 - as above
-    """The one that holds the role ends; the other one, which has answered users all the time, begins to answer nodes."""
+    broker, second_broker, url, tmp_path, monkeypatch
+):
+    """The holder of the role ends. The other one, which has answered users all the time, begins to answer nodes."""
     monkeypatch.chdir(tmp_path)
     config = write_config(tmp_path / "config")
     first, second = (IntakeOptions(nats=one.url, db=url, config=config) for one in (broker, second_broker))

@@ -24,7 +24,7 @@ def error_of(status: str, body: ErrorBody) -> RankdError:
 class Health(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Whether a service is ready, according to itself, including its database and bus.
 
-    ``code`` is a stable word for why it is not ready; ``detail`` is a sentence.
+    ``code`` is a stable word for why it is not ready; ``detail`` is a sentence. ``host``: the machine that it runs on.
     """
 
     service: str
@@ -32,6 +32,7 @@ class Health(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     pid: int
     detail: str = ""
     code: str = ""
+    host: str = ""
 
 
 class ClassName(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -224,7 +224,8 @@ class RoleDiag(msgspec.Struct, frozen=True, kw_only=True):
 class Diag(msgspec.Struct, frozen=True, kw_only=True):
     """All figures as of ``at``, UTC seconds. None: the service does not answer. ``adapters``: the view's rows.
 
-    ``health`` and ``configuration`` are the intake's. ``health`` is None from a service of an older version.
+    ``health`` and ``configuration`` are the intake's that holds the role. ``intakes``: all that answer users, where
+    there may be several. ``health`` is None from a service of an older version.
     ``unreadable``: how many messages each service could not decode since it started, by stream (``RANKD_REPORTS``) or
     kind (``wake-up``, ``answer``).
     ``foreign_reports``: how many reports of nodes the intake has had about allocations that they were never given.
@@ -238,6 +239,7 @@ class Diag(msgspec.Struct, frozen=True, kw_only=True):
 
     at: float
     health: Health | None = None
+    intakes: list[Health] = []
     scheduler: SchedulerDiag | None
     prioritizer: PrioritizerDiag | None
     relay: RelayDiag

@@ -282,3 +282,32 @@ async def test_a_batch_at_the_limit_is_refused_kind_by_kind_not_job_by_job(monke
     refused = await records.limits.reserve(jobs, atomic=False)
     assert sorted(set(range(1_000)) - refused.keys()) == [1], "bob has room for one"
     assert len(sums) < 20
+
+
+# --- beside other intakes -----------------------------------------------------------------------------------
+
+
+async def test_what_others_store_takes_room_also_while_jobs_are_on_their_way():
+    records = Records(per_user=3)
+    job = accepted(user="alice")
+    assert await records.limits.reserve([job], atomic=True) == {}
+    names = pending_limit.numbers_of([job]).keys()
+    assert records.limits.is_within(names, {"alice": 2, ALL: 2})
+    assert not records.limits.is_within(names, {"alice": 3, ALL: 3})
+    records.limits.add({"alice": 2, ALL: 2})
+    assert not records.limits.is_within(names, {"alice": 1, ALL: 1})
+    records.limits.lost([job])
+    records.pending["alice"] = 2
+    assert await records.submit("alice", 5) == 1
+
+
+async def test_what_others_store_during_a_count_is_not_forgotten():
+    records = Records(per_user=3)
+
+    async def others_store():
+        if not records.counts:
+            records.limits.add({"alice": 1, ALL: 1})
+
+    records.limits.before_count = others_store
+    records.pending["alice"] = 1
+    assert await records.submit("alice", 5) == 2, "what was added before the count is in it"

@@ -7,7 +7,7 @@ from builder import accepted
 
 from rankd.core.model.setting import AdmissionSettings
 from rankd.services.intake.pending_limit import AGAIN_S, ALL
-from rankd.services.intake.variety_limit import VarietyLimits
+from rankd.services.intake.variety_limit import More, VarietyLimits
 from rankd.store.record.pending_variety import Variety
 
 USUAL = {"max_shapes": 100, "max_shapes_per_user": 5, "max_constraints_per_user": 100, "max_applications_per_user": 100}
@@ -137,3 +137,44 @@ async def test_at_the_start_the_shapes_of_all_are_read_only_if_they_may_be_too_m
     records.jobs += jobs(4)
     await records.limits.start()
     assert records.reads == [ALL]
+
+
+# --- beside other intakes -----------------------------------------------------------------------------------
+
+
+async def test_shapes_that_others_have_added_are_read_exactly_once_they_matter():
+    records = Records()
+    mine, theirs = jobs(5), jobs(8)[5:]
+    assert await records.submit(*mine, *mine) == []
+    more = More({"alice": 3, ALL: 3}, {"alice": shapes(records, theirs)})
+    read = []
+
+    def present(name):
+        read.append(name)
+        return shapes(records, [*mine, *theirs])
+
+    assert records.limits.is_within(mine, More(), present), "nobody has added anything"
+    assert read == []
+    records.limits.settle(More())
+    assert records.limits.is_within(mine, more, present), "they have these shapes already"
+    assert read == ["alice"]
+    records.limits.settle(more)
+    records.jobs += theirs
+    assert len(await records.submit(*jobs(9)[8:])) == 1
+
+
+async def test_a_new_shape_is_not_stored_if_others_have_taken_the_room_meanwhile():
+    records = Records()
+    mine, theirs = jobs(4), jobs(6)[5:]
+    assert await records.submit(*mine, *mine) == []
+    [fifth] = jobs(5)[4:]
+    assert await records.limits.reserve([fifth]) == {}
+    more = More({"alice": 1, ALL: 1}, {"alice": shapes(records, theirs)})
+    assert not records.limits.is_within([fifth], more, lambda _: shapes(records, [*mine, *theirs]))
+    records.limits.settle(more)
+    records.jobs += theirs
+    assert len(await records.limits.reserve([fifth])) == 1
+
+
+def shapes(records, of):
+    return Variety({records.limits._variety_of(job)[0] for job in of}, set(), set())

@@ -99,6 +99,7 @@ def lines(found: Diag) -> Iterator[str]:
             "Intake",
             [
                 *_health(found.health),
+                *_intakes(found),
                 *_configuration(found.configuration, "refused"),
                 *_unreadable(found.unreadable),
                 *_foreign(found.foreign_reports),
@@ -222,6 +223,13 @@ def _unreadable(of: Mapping[str, int]) -> Iterator[Line]:
     """A line with the number of unreadable messages, if there were any."""
     if of:
         yield "unreadable", ", ".join(f"{n} of {kind}" for kind, n in sorted(of.items()))
+
+
+def _intakes(found: Diag) -> Iterator[Line]:
+    """A line for each intake that answers users, where there may be several."""
+    for of in found.intakes:
+        state = "answers users" if of.ready else f"NOT READY: {of.detail}"
+        yield "instance", printable(f"{of.host}:{of.pid} {state}")
 
 
 def _foreign(count: int) -> Iterator[Line]:

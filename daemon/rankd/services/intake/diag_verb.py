@@ -48,19 +48,21 @@ def diag_verb(
     foreign: Callable[[], int],
     streams: Callable[[], list[StreamDiag]],
     clock: Clock,
+    intakes: Callable[[], Awaitable[list[Health]]] | None = None,
 ) -> Verb:
     """The endpoint. A service that does not answer within two seconds is left out.
 
     ``health`` and ``configuration`` are the intake's own; ``foreign``: how many foreign reports it has had;
-    ``streams``: what it found at the last look.
+    ``streams``: what it found at the last look; ``intakes`` asks all of them, where there may be several.
     """
 
     async def show(asker: Submitter, payload: bytes) -> Reply:
         reset = decode_strict(payload, DiagAsked).reset
         if reset:
             check(asker, "diag.show reset")
-        own, scheduler, prioritizer, notifier, forecaster = await asyncio.gather(
+        own, answering, scheduler, prioritizer, notifier, forecaster = await asyncio.gather(
             health(),
+            _none() if intakes is None else intakes(),
             ask_diag(bus, "scheduler", SchedulerDiag, reset=reset),
             ask_diag(bus, "prioritizer", PrioritizerDiag, reset=reset),
             ask_diag(bus, NOTIFIER, NotifierDiag, reset=reset),
@@ -70,6 +72,7 @@ def diag_verb(
         return Diag(
             at=now,
             health=own,
+            intakes=answering,
             scheduler=scheduler,
             prioritizer=prioritizer,
             configuration=configuration(),
@@ -82,6 +85,10 @@ def diag_verb(
         )
 
     return Verb("diag.show", show)
+
+
+async def _none() -> list[Health]:
+    return []
 
 
 def _recorded(database: Connection, now: float) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import Any
 
 import rankd
 from rankd.bus.endpoint import Endpoints, IdempotentVerb, NodeHandler, Verb
-from rankd.bus.health import answer_health, own_health
+from rankd.bus.health import answer_health, ask_all, own_health
 from rankd.services.intake.attach_verb import attach_verb
 from rankd.services.intake.checkpoint_loop import run_checkpoints
 from rankd.services.intake.class_verbs import class_verbs
@@ -131,6 +131,7 @@ class Serving:
                 lambda: self._of.deliveries.foreign.count,
                 lambda: self._of.streams.found,
                 self._of.clock,
+                (lambda: ask_all(of.bus, ROLE)) if of.is_beside else None,
             ),
             self._of.keeper.verb(),
             *node_verbs(self._of.group, self._of.nodes.offered, self._of.clock),

@@ -6,7 +6,7 @@ from builder import NOW, new_database
 from watch import PATIENCE_S
 
 from rankd.core.errors import Refused, RoleLost, Unavailable
-from rankd.store.engine.group_commit import MAX_GROUP, MAX_WAITING, GroupCommit
+from rankd.store.engine.group_commit import MAX_GROUP, MAX_WAITING, TRIES, Behind, GroupCommit
 from rankd.store.engine.url import open_database
 
 ROLE = "intake"
@@ -210,3 +210,47 @@ async def test_run_goes_on_until_it_is_cancelled(group):
         running.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await running
+
+
+class Watching:
+    """Finds this many times that the works are based on something old."""
+
+    def __init__(self, behind=0):
+        self.behind, self.seen = behind, []
+
+    def begin(self, _connection):
+        self.seen.append("begin")
+        if self.behind:
+            self.behind -= 1
+            raise Behind
+
+    def end(self, _connection):
+        self.seen.append("end")
+
+    def settle(self, *, committed):
+        self.seen.append(committed)
+
+
+async def watched(tmp_path, told, watch):
+    """The answer to one work, or its error."""
+    async with open_database(new_database(tmp_path), durable=False) as database:
+        await database.take_role(ROLE, NOW)
+        group = GroupCommit(database, ROLE, told.after_commit, told.on_rollback, watch)
+        async with asyncio.TaskGroup() as tasks:
+            asked = tasks.create_task(group.do(note("n1")))
+            await group.run_once()
+            return (await asyncio.gather(asked, return_exceptions=True))[0] if asked.done() else await asked
+
+
+async def test_works_that_are_based_on_something_old_are_done_after_it_was_read_again(tmp_path, told):
+    watch = Watching(behind=2)
+    assert await watched(tmp_path, told, watch) == "n1"
+    assert watch.seen == [*["begin", False] * 2, "begin", "end", True]
+    assert (told.rollbacks, told.commits) == (2, 1)
+
+
+async def test_works_that_are_always_outdated_are_refused_with_advice_to_repeat_them(tmp_path, told):
+    with pytest.raises(BaseExceptionGroup) as refused:
+        await watched(tmp_path, told, Watching(behind=TRIES + 1))
+    assert refused.value.exceptions[0].code == "busy"
+    assert told.commits == 0
