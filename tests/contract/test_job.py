@@ -81,7 +81,7 @@ async def test_new_pending_jobs_are_counted_by_kind_from_an_event_on(store):
     one, *_ = await store.submit("bob", "bob", request={"application": "a"})
     [gone] = await store.submit("bob", request={"constraints": "gone"})
     await store.write(act, [gone], ROOT, NOW, cancel)
-    array = ArrayRequest(((0, 9, 1),), None)
+    array = ArrayRequest((range(10),), None)
     await store.write(
         insert_jobs, [NewJob(accepted=accepted("alice", array=array), actor="alice", at=NOW)], store.catalog
     )

@@ -64,6 +64,8 @@ log = logging.getLogger("rankd.intake")
 ROLE = "intake"
 LONG_ROUND_S = 60.0
 FOLLOW_EVERY_S = 1.0
+BESIDE = "intake-beside"
+"""As whom an intake without the role announces its commits: they wake the relay of the one that has it."""
 
 T = TypeVar("T")
 
@@ -138,7 +140,7 @@ class Intake:
 
     async def _after_commit(self) -> None:
         self.relay.wake.set()
-        await announce(self.bus, ROLE)
+        await announce(self.bus, self.group.role or BESIDE)
 
     async def _after_rollback(self) -> None:
         """Load the catalog again: ids that the failed transaction gave to new associations do not exist."""

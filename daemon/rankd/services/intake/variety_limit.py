@@ -188,8 +188,8 @@ class VarietyLimits:
     def settle(self, more: More) -> None:
         """The transaction has ended. Add what others have stored."""
         for name, exact in self._exact.items():
-            held = self._held[name] = _Held()  # jobs that are on their way are checked again before they are stored
-            held.replace(exact, self._clock() + AGAIN_S)
+            self._held[name] = fresh = _Held()  # jobs that are on their way are checked again before they are stored
+            fresh.replace(exact, self._clock() + AGAIN_S)
         for name, others in more.variety.items():
             if (held := self._held.get(name)) is not None:
                 held.is_shared |= name not in self._exact
