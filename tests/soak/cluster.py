@@ -9,11 +9,13 @@ import re
 import signal
 import subprocess
 import sys
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 from soak.link import Link
 from watch import appears
+
+from rankd.store.engine.driver import sqlite3
 
 BIN = Path(sys.executable).parent
 NODES = {"n1": 4, "n2": 4, "n3": 2}
@@ -29,7 +31,10 @@ UNSTOPPED = "did not stop within"
 
 _TRACEBACK = re.compile(r"Traceback \(most recent call last\):\n(?:[ |+-].*\n)*(?:\S.*)?")
 
-SETTINGS = """
+ORPHAN_S = 25
+"""After so long without its client, an interactive job is ended: longer than faults last."""
+
+SETTINGS = f"""
 default_qos = "normal"
 [priority]
 period_s = 1
@@ -49,6 +54,8 @@ heartbeat_s = 0.5
 lost_after_s = 4
 grace_s = 1
 max_requeues = 20
+[sessions]
+orphan_s = {ORPHAN_S}
 [[qos]]
 name = "normal"
 priority = 10
@@ -191,6 +198,12 @@ class Cluster:
         command = [str(BIN / "rankd"), *words, "--nats", link.url]
         child = self.children[name] = Child(name, command, self.directory / f"{name}.log")
         await child.start()
+
+    def job_of(self, name: str) -> int | None:
+        """The id of the job of this name."""
+        with closing(sqlite3.connect(self.database, timeout=30)) as connection:
+            row = connection.execute("SELECT id FROM jobs WHERE name = ?", (name,)).fetchone()
+        return None if row is None else row[0]
 
     def keepers(self) -> list[int]:
         """Processes that hold the nodes' jobs."""

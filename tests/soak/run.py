@@ -21,12 +21,14 @@ from soak.cluster import NODES, Cluster
 from soak.device_verdict import given_devices, wrong_devices
 from soak.fault import Faults
 from soak.reload import Reloads
+from soak.session import Sessions
+from soak.session_verdict import counts, wrong_sessions
 from soak.workload import Workload
 
 STILL_S = 120
 """Something is stuck if, so long, nothing was recorded, published or charged although something is left to do."""
 SETTLE_S = 400
-"""Whatever goes on, all is done so long after the last fault."""
+"""Whatever goes on, all clients have ended so long after the last fault, and all jobs so long after them."""
 
 
 async def soak(directory: Path, seconds: float, seed: int) -> dict[str, object]:
@@ -34,6 +36,7 @@ async def soak(directory: Path, seconds: float, seed: int) -> dict[str, object]:
     cluster = Cluster(directory)
     await cluster.start()
     faults, workload, reloads = Faults(cluster, seed), Workload(cluster, seed), Reloads(cluster, seed)
+    sessions = Sessions(cluster, seed)
     begin = time.monotonic()
     try:
         async with asyncio.TaskGroup() as keeping:
@@ -42,11 +45,15 @@ async def soak(directory: Path, seconds: float, seed: int) -> dict[str, object]:
                 group.create_task(workload.run(seconds))
                 group.create_task(faults.run(seconds))
                 group.create_task(reloads.run(seconds))
+                group.create_task(sessions.run(seconds))
             quiet_at = time.monotonic()
-            unsettled = await settle(cluster) + await reloads.settle(STILL_S)
+            unsettled = await sessions.settle(SETTLE_S)
+            unsettled += await settle(cluster) + await reloads.settle(STILL_S)
             settled_s = time.monotonic() - quiet_at
             keeper.cancel()
         wrong = unsettled + await judge(cluster, workload)
+        jobs = verdict.jobs_by_name(cluster.database)
+        wrong += wrong_sessions(sessions.seen, jobs)
     finally:
         await cluster.stop()
     wrong += [f"{surprise} by itself" for child in cluster.children.values() for surprise in child.surprises]
@@ -54,6 +61,7 @@ async def soak(directory: Path, seconds: float, seed: int) -> dict[str, object]:
         cluster, workload, faults, {"ran_s": round(quiet_at - begin, 1), "settled_s": round(settled_s, 1)}
     ) | {
         "reloads": reloads.count,
+        "sessions": counts(sessions.seen, jobs),
         "wrong": wrong,
         "tracebacks": collections.Counter(cluster.tracebacks()),
     }

@@ -33,6 +33,13 @@ def open_jobs(database: Path) -> int:
     return rows(database, "SELECT count(*) AS n FROM jobs WHERE state IN ('pending', 'allocated', 'running')")[0]["n"]
 
 
+def jobs_by_name(database: Path) -> dict[str, dict[str, object]]:
+    """State, cause and exit status of jobs, by their name."""
+    query = """SELECT j.name, j.state, j.exit_status, e.cause FROM jobs j JOIN job_events e ON e.id = (
+    SELECT max(id) FROM job_events WHERE job_id = j.id)"""
+    return {row["name"]: dict(row) for row in rows(database, query)}
+
+
 @dataclass(frozen=True)
 class Progress:
     """How far the records are: two that are equal say that nothing happened between them."""

@@ -14,7 +14,7 @@ class Home:
 
     def __init__(self, directory: Path, *before: str) -> None:
         self.directory = directory
-        self._before = before
+        self.before = before
         directory.mkdir(parents=True, exist_ok=True)
 
     @property
@@ -29,7 +29,7 @@ class Home:
     def start(self, *words: str, token: str = "", **more) -> subprocess.Popen[str]:
         """A command that is running; ``token`` is its standard input."""
         process = subprocess.Popen(
-            [*self._before, *RANKD, *words],
+            [*self.before, *RANKD, *words],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=more.pop("stderr", subprocess.PIPE), text=True,
             env=self.environment(), cwd=self.directory, **more,
         )  # fmt: skip

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import pty
 import select
+import shutil
 import signal
 import subprocess
 import termios
@@ -14,6 +16,26 @@ import time
 import pytest
 from system.conftest import RANKD
 from watch import PATIENCE_S, comes
+
+from rankd.bus.connection import Bus
+from rankd.client.asker import Asker
+from rankd.client.attachment import Attachment
+from rankd.core.errors import Refused, Unavailable
+from rankd.identity.credentials import source_of
+from rankd.wire.codec import encode
+from rankd.wire.session import (
+    OFFSET,
+    STREAM,
+    Alive,
+    InputEnd,
+    JobAttach,
+    JobLog,
+    Leave,
+    SendSignal,
+    SessionOpened,
+    Step,
+)
+from rankd.wire.subject import session_grant, session_in, session_out
 
 ALICE, BOB = ("--as", "alice"), ("--as", "bob")
 
@@ -70,6 +92,10 @@ class Screen:
 
     def type(self, keys: bytes) -> None:
         os.write(self.master, keys)
+
+    def until_stopped(self) -> None:
+        """Wait until the command has been stopped by a signal."""
+        os.waitid(os.P_PID, self.process.pid, os.WSTOPPED | os.WNOWAIT)
 
     def is_as_before(self) -> bool:
         return termios.tcgetattr(self.terminal) == self.before
@@ -160,6 +186,53 @@ def test_a_terminal_is_as_before_when_the_client_is_ended(screen, number):
     assert window.is_as_before()
 
 
+def test_the_window_is_followed_and_ctrl_z_is_a_key(screen):
+    """The job hears both; the client itself stops only by a signal from elsewhere, with the terminal as it was."""
+    script = "trap 'stty size' WINCH; trap 'echo stop' TSTP; echo ready; while :; do sleep 0.1; done"
+    window = screen("run", "--pty", "--", "sh", "-c", script)
+    window.until(b"ready")
+    termios.tcsetwinsize(window.terminal, (31, 99))
+    window.until(b"31 99")
+    window.type(b"\x1a")
+    window.until(b"stop")
+    window.process.send_signal(signal.SIGTSTP)
+    window.until_stopped()
+    assert window.is_as_before()
+    window.process.send_signal(signal.SIGCONT)
+    window.type(b"\x1a")
+    window.until(b"stop")
+    assert not window.is_as_before()
+    window.type(b"\x03")
+    assert window.ended() == 130
+    assert window.is_as_before()
+
+
+def test_an_editor_works_in_the_terminal(screen, tmp_path):
+    editor = next(filter(None, map(shutil.which, ("vim", "vim.tiny"))), None)
+    if editor is None:
+        (pytest.fail if os.environ.get("CI") else pytest.skip)("no vim is installed here")
+    window = screen("run", "--pty", "--", editor, "-u", "NONE", "-n", str(tmp_path / "text"))
+    window.until(b"~")
+    window.type(b"ifirst\rlast\x1b:1d\rp:wq\r")
+    assert window.ended() == 0
+    assert window.is_as_before()
+    assert (tmp_path / "text").read_text() == "last\nfirst\n"
+
+
+def test_a_terminal_is_as_before_when_the_connection_has_died(screen, site):
+    window = screen("run", "--pty", "-J", "cut", "--", "sh", "-c", "echo ready; exec sleep 1000")
+    window.until(b"ready")
+    broker = site.up["pids"]["nats"]
+    os.kill(broker, signal.SIGSTOP)
+    try:
+        window.type(b"\x03\x03\x03")
+        assert window.ended() == 125
+        assert window.is_as_before()
+    finally:
+        os.kill(broker, signal.SIGCONT)
+    site.rankd("cancel", "--name", "cut")
+
+
 def test_three_interrupts_within_a_second_cancel(screen):
     window = screen("run", "--pty", "--", "sh", "-c", "trap '' INT; echo ready; while :; do sleep 0.1; done")
     window.until(b"ready")
@@ -196,6 +269,56 @@ def test_a_shell_is_in_the_job_and_strangers_get_neither(site):
     client.stdout.close()
     said = ran(site, "shell", *ALICE, str(job), "--", "true", status=125).stderr
     assert b"nothing can be started in it" in said
+
+
+async def test_nothing_that_another_user_sends_reaches_a_session(site):
+    """Bob knows the id of alice's session, and all subjects."""
+    client = started(
+        site, "run", *ALICE, "-J", "watched", "--detach-ok", "--", "sh", "-c", "echo begun; cat", stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )  # fmt: skip
+    assert client.stdout.readline() == b"begun\n"
+    client.kill()
+    client.communicate()
+    job, alice, bob = number_of(site, "watched"), Asker("alice"), Asker("bob")
+    creds = [source_of(site.credentials("user", name)) for name in ("alice", "bob")]
+    out, heard = bytearray(), asyncio.Queue()
+
+    def write(_stream, part, then):
+        out.extend(part)
+        then()
+
+    url = site.up["nats"]
+    async with Bus(url, "a", credentials=creds[0]) as hers, Bus(url, "b", credentials=creds[1]) as his:
+        session = Attachment(hers, alice, JobAttach(id=job, stdin=True), write, ("stdout", "stderr"))
+        node, id_ = (await session.open()).node, session._session
+        outs = [session_out(user, node, id_) for user in ("alice", "bob")]
+        for subject in (*outs, "_INBOX.>", "rankd.v1.session.>"):
+            await his.client.subscribe(subject, cb=heard.put)
+        said = [b"forged\n", *map(encode, (Alive(), SendSignal(number=15), InputEnd(offset=0), Leave()))]
+        for user in ("alice", "bob"):
+            for message in said:
+                await his.client.publish(
+                    session_in(user, node, id_), message, reply=session_out(user, node, id_), headers={OFFSET: "0"}
+                )
+        await his.client.publish(session_grant(node), b"{}")
+        step = Step(command=["id"], begins=True)
+        for wish in (JobAttach(id=job, session=id_), JobAttach(id=job, session=id_, step=step), JobLog(id=job)):
+            verb = "job.log" if isinstance(wish, JobLog) else "job.attach"
+            with pytest.raises(Refused) as refused:
+                await his.request(bob.subject(verb), encode(wish), SessionOpened, timeout_s=PATIENCE_S)
+            assert refused.value.code == "not_owner"
+            with pytest.raises(Unavailable):  # nobody hears it in bob's account
+                await his.request(alice.subject(verb), encode(wish), SessionOpened, timeout_s=1.0)
+        await his.client.flush()
+        await session.send_input(0, b"mine\n")
+        await session.end_input(5)
+        async with asyncio.timeout(PATIENCE_S):
+            await session.over.wait()
+        await his.client.flush()
+    assert (bytes(out), session.exited.result().exit_status) == (b"begun\nmine\n", 0)
+    got = [heard.get_nowait() for _ in range(heard.qsize())]
+    assert [one for one in got if b"mine" in one.data or STREAM in (one.headers or {})] == [], "only his own come back"
 
 
 def test_a_step_in_a_job_has_its_tasks_and_its_own_status(site):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from rankd.bus.connection import Bus
@@ -13,6 +14,7 @@ from rankd.client.interaction import Ends, Interaction, Parts
 from rankd.client.run_status import (
     INTERRUPTED,
     NOT_THE_COMMANDS,
+    Foreseen,
     Interrupts,
     exit_status_of,
     has_ended,
@@ -20,6 +22,7 @@ from rankd.client.run_status import (
 )
 from rankd.core.errors import RankdError, Refused, Unavailable
 from rankd.wire.codec import encode
+from rankd.wire.forecast_record import JobWhen
 from rankd.wire.job_selection import JobCancel, SelectionReply
 from rankd.wire.page import JobShow
 from rankd.wire.session import REPLAY_BYTES, JobAttach
@@ -29,6 +32,8 @@ FIRST_POLL_S, POLL_S, POLL_GROWTH = 0.03, 2.0, 1.4
 """Without a word of the broker, the record is looked at again."""
 ASK_S = 10.0
 AGAIN_S = 0.5
+SOON_S, FORECAST_S = 0.5, 10.0
+"""A job's forecast is asked for so soon, and after a change of its rank or reason; else so often."""
 LEAVE_S = 5.0
 """How long a cancelled job's end is waited for while nobody answers."""
 
@@ -67,6 +72,9 @@ class RunningJob:
         self._has_begun = False
         self._status: int | None = None
         self._left = asyncio.Event()
+        self._foreseen: JobWhen | None = None
+        self._foresee_s = (0.0, 0.0)
+        self._place: tuple[Any, ...] | None = None
 
     async def ask(self, verb: str, payload: bytes, kind: type[Any], until: float | None = None) -> Any:  # noqa: ANN401
         """Ask; again while nobody answers, until that time, or for ever.
@@ -162,12 +170,12 @@ class RunningJob:
         return record
 
     async def _until(
-        self, is_reached: Callable[[dict[str, Any]], bool], look: Callable[[dict[str, Any]], None]
+        self, is_reached: Callable[[dict[str, Any]], bool], look: Callable[[dict[str, Any]], Awaitable[None]]
     ) -> dict[str, Any]:
         """Look at the record until it is as wanted: at each news of the broker, and ever less often without any."""
         pause_s = FIRST_POLL_S
         while not is_reached(record := await self._record()):
-            look(record)
+            await look(record)
             try:
                 async with asyncio.timeout(pause_s):
                     await self._news.wait()
@@ -177,13 +185,36 @@ class RunningJob:
         return record
 
     async def _until_started(self) -> dict[str, Any]:
-        def look(record: dict[str, Any]) -> None:
-            self._manner.say(waiting_line(record, None, None))
+        async def look(record: dict[str, Any]) -> None:
+            if record["state"] == "pending":
+                await self._foresee((record.get("rank"), record.get("reason")))
+            foreseen, of = None, None
+            if (found := self._foreseen) is not None:
+                of = found.of if found.rank == record.get("rank") else None
+                if found.early is not None and found.made_at is not None:
+                    foreseen = Foreseen(found.early, found.late, found.made_at + (found.age_s or 0.0))
+            self._manner.say(waiting_line(record, of, foreseen))
 
         return await self._until(lambda record: record["state"] == "running" or has_ended(record["state"]), look)
 
+    async def _foresee(self, place: tuple[Any, ...]) -> None:
+        """Ask when the job starts, at times. Not at the first look: most jobs start at once. The answer is recorded."""
+        now_s = time.monotonic()
+        if self._place is None:
+            self._place, self._foresee_s = place, (now_s + SOON_S, now_s + SOON_S)
+        if now_s < self._foresee_s[place == self._place]:
+            return
+        self._place, self._foresee_s = place, (now_s + SOON_S, now_s + FORECAST_S)
+        with suppress(RankdError):  # the line goes without
+            self._foreseen = await self._bus.request(
+                self._who.subject("job.when"), encode(JobShow(id=self._name)), JobWhen, timeout_s=ASK_S
+            )
+
     async def _until_ended(self) -> dict[str, Any]:
-        return await self._until(lambda record: has_ended(record["state"]), lambda _record: None)
+        async def look(_record: dict[str, Any]) -> None:
+            return
+
+        return await self._until(lambda record: has_ended(record["state"]), look)
 
     def _status_of(self, record: dict[str, Any]) -> int:
         if self._status is not None:

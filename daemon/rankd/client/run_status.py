@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from rankd.core.model.job import FINAL_STATES
 
@@ -36,8 +36,16 @@ def exit_status_of(state: str, cause: str | None, exit_status: int | None, signa
     return NOT_THE_COMMANDS if exit_status is None else exit_status
 
 
-def waiting_line(record: dict[str, Any], of: int | None, forecast: tuple[float, float, float] | None) -> str:
-    """Why a job waits, in a line. ``forecast``: the estimated start, the earliest and the latest, in UTC seconds.
+class Foreseen(NamedTuple):
+    """The earliest and the latest start, and now, in UTC seconds. ``late`` None: no latest one can be told."""
+
+    early: float
+    late: float | None
+    now: float
+
+
+def waiting_line(record: dict[str, Any], of: int | None, foreseen: Foreseen | None) -> str:
+    """Why a job waits, in a line. ``of``: how many jobs are ranked.
 
     >>> record = {"id": 17, "rank": 3, "state": "pending", "reason": "resources"}
     >>> waiting_line(record, 40, None)
@@ -46,14 +54,25 @@ def waiting_line(record: dict[str, Any], of: int | None, forecast: tuple[float, 
     rank, reason = record.get("rank"), record.get("reason")
     parts = [f"rank {rank} of {of}" if of else f"rank {rank}"] if rank else []
     if record["state"] in ("allocated", "running"):
-        parts = ["starting"]
+        parts, foreseen = ["starting"], None
     else:
         parts.append(f"waiting for {_AWAITED[reason]}" if reason in _AWAITED else reason or "waiting")
     line = f"job {record['id']}: {', '.join(parts)}"
-    if forecast is not None:
-        start, earliest, latest = (time.strftime("%H:%M", time.localtime(at)) for at in forecast)
-        line += f"; estimated start {start} ({earliest} to {latest})"
-    return line
+    return line if foreseen is None else f"{line}; {_start(foreseen)}"
+
+
+def _start(foreseen: Foreseen) -> str:
+    """The middle of the range, by which forecasts are scored, and the range."""
+    early, late, now = foreseen
+    if late is None:
+        return f"starts at {_clock(early, now)} at the earliest"
+    return f"estimated start {_clock((early + late) / 2, now)} ({_clock(early, now)} to {_clock(late, now)})"
+
+
+def _clock(at: float, now: float) -> str:
+    """The local time, with its date unless that is today."""
+    then, today = time.localtime(at), time.localtime(now)
+    return time.strftime("%H:%M" if then[:3] == today[:3] else "%Y-%m-%dT%H:%M", then)
 
 
 def nodes_of_tasks(nodes: Sequence[str], tasks: int | None) -> list[str]:

@@ -1,8 +1,10 @@
 """The exit statuses of ``rankd run``, and its line while the job waits."""
 
+import time
+
 import pytest
 
-from rankd.client.run_status import Interrupts, exit_status_of, waiting_line
+from rankd.client.run_status import Foreseen, Interrupts, exit_status_of, waiting_line
 
 
 @pytest.mark.parametrize(
@@ -33,9 +35,27 @@ def test_the_line_has_what_is_known():
     assert waiting_line(record | {"rank": 2, "reason": "held"}, None, None) == "job 17: rank 2, held"
     assert waiting_line(record | {"reason": "resources"}, None, None) == "job 17: waiting for resources"
     assert waiting_line(record | {"state": "allocated", "rank": 1}, 9, None) == "job 17: starting"
-    line = waiting_line(record, None, (1e9, 1e9 - 900, 1e9 + 900))
-    assert line.startswith("job 17: waiting; estimated start ")
-    assert " to " in line
+
+
+@pytest.fixture
+def utc(monkeypatch):
+    with monkeypatch.context() as zone:
+        zone.setenv("TZ", "UTC")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+@pytest.mark.usefixtures("utc")
+def test_the_line_has_the_middle_of_the_range_and_the_range():
+    record = {"id": 17, "rank": 3, "state": "pending", "reason": "resources"}
+    noon = 1_700_049_600.0
+    line = waiting_line(record, 40, Foreseen(noon, noon + 3600, noon - 60))
+    assert line == "job 17: rank 3 of 40, waiting for resources; estimated start 12:30 (12:00 to 13:00)"
+    assert waiting_line(record, 40, Foreseen(noon, None, noon)).endswith("resources; starts at 12:00 at the earliest")
+    later = waiting_line(record, None, Foreseen(noon, noon + 86_400, noon))
+    assert later.endswith("estimated start 2023-11-16T00:00 (12:00 to 2023-11-16T12:00)")
+    assert waiting_line(record | {"state": "allocated"}, 40, Foreseen(noon, noon, noon)) == "job 17: starting"
 
 
 def test_interrupts_that_come_together_count_together():

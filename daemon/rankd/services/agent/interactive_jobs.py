@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +14,7 @@ from rankd.services.agent.attach_session import AttachSession, Node
 from rankd.services.agent.presence import Presence
 from rankd.services.agent.session import Send, Session
 from rankd.services.keeper.link import KeeperLink
-from rankd.services.keeper.message import EndJob, SignalJob, StepHappened
+from rankd.services.keeper.message import EndJob, StepHappened
 from rankd.services.keeper.relay_frame import DETACHED, frame
 from rankd.services.keeper.relay_process import connected
 from rankd.services.keeper.state import Claim
@@ -95,9 +94,7 @@ class InteractiveJobs:
                 await self.let_go(allocation)
             else:
                 log.info("allocation %d has lost its client, and is ended", allocation)
-                self._link.ask(SignalJob(allocation=allocation, number=signal.SIGHUP))
-                end = EndJob(allocation=allocation, cause=ORPHANED, grace_s=grace_s)
-                asyncio.get_running_loop().call_later(HANG_UP_S, self._link.ask, end)
+                self._link.ask(EndJob(allocation=allocation, cause=ORPHANED, grace_s=grace_s, hang_up_s=HANG_UP_S))
 
     async def let_go(self, allocation: int) -> None:
         """Tell the relay that nobody reads: the job's output goes to its files only."""

@@ -61,6 +61,7 @@ class JobRun:
         """Relays of ended steps. Their user can stop them, so they count."""
         self._started_at: float | None = None
         self._forked_s = time.monotonic()
+        self._hang_up: asyncio.TimerHandle | None = None
         self._kill: asyncio.TimerHandle | None = None
         self._kill_at = 0.0
 
@@ -73,8 +74,10 @@ class JobRun:
         """The report of its start; None if it has not started yet."""
         return None if self._started_at is None else self._report(kind="started", at=self._started_at)
 
-    def end(self, cause: str, grace_s: float) -> None:
+    def end(self, cause: str, grace_s: float, hang_up_s: float = 0.0) -> None:
         """Send TERM to all of its processes, and KILL after ``grace_s``. A second call does not change the cause.
+
+        ``hang_up_s`` not 0: HUP so long before.
 
         If ``grace_s`` is 0, also in a second call, the processes are killed at once.
         """
@@ -85,7 +88,10 @@ class JobRun:
                 self._process.signal_group(signal.SIGKILL)
             return
         self._cause, self._grace_s = cause, grace_s
-        if self._process:
+        if self._process and hang_up_s > 0:
+            self.signal(signal.SIGHUP)
+            self._hang_up = asyncio.get_running_loop().call_later(hang_up_s, self._terminate, self._process)
+        elif self._process:
             self._terminate(self._process)
 
     def signal(self, number: int, step: str | None = None) -> None:
@@ -219,7 +225,7 @@ class JobRun:
             if self._kill:
                 await self._until_alone(process, self._kill_at)
         finally:
-            for timer in (limit, self._kill):
+            for timer in (limit, self._hang_up, self._kill):
                 if timer:
                     timer.cancel()
             # from here on, no signal may be sent: its pid will be free

@@ -37,11 +37,15 @@ class KeepJob(msgspec.Struct, frozen=True, kw_only=True, tag="keep"):
 
 
 class EndJob(msgspec.Struct, frozen=True, kw_only=True, tag="end"):
-    """Send TERM to all of the job's processes, and KILL after the grace time."""
+    """Send TERM to all of the job's processes, and KILL after the grace time. ``hang_up_s`` not 0: HUP so long before.
+
+    The cause counts from now on, so also for a job that HUP ends.
+    """
 
     allocation: int
     cause: str
     grace_s: float
+    hang_up_s: float = 0.0
 
 
 class SignalJob(msgspec.Struct, frozen=True, kw_only=True, tag="signal"):

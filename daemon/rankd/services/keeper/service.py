@@ -165,7 +165,7 @@ class Keeper:
             while asked := await reader.readline():
                 with suppress(msgspec.MsgspecError):
                     if isinstance(ask := read_ask(asked), EndJob) and (run := self._runs.get(ask.allocation)):
-                        run.end(ask.cause, ask.grace_s)
+                        run.end(ask.cause, ask.grace_s, ask.hang_up_s)
 
     def _do(self, asked: bytes, group: asyncio.TaskGroup) -> None:
         try:
@@ -175,7 +175,7 @@ class Keeper:
             return
         if isinstance(ask, EndJob):
             if run := self._runs.get(ask.allocation):
-                run.end(ask.cause, ask.grace_s)
+                run.end(ask.cause, ask.grace_s, ask.hang_up_s)
         elif isinstance(ask, SignalJob | StartStep):
             self._do_in_job(ask)
         elif isinstance(ask, Ping):
