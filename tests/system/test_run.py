@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import pty
+import re
 import select
 import shutil
 import signal
@@ -14,7 +15,9 @@ import termios
 import time
 
 import pytest
+from system.client import connected
 from system.conftest import RANKD
+from system.test_two_agents import another_agent
 from watch import PATIENCE_S, comes
 
 from rankd.bus.connection import Bus
@@ -354,6 +357,51 @@ def test_a_script_for_slurm_finds_an_srun_that_starts_a_step(site, tmp_path):
     output = tmp_path / "out"
     ran(site, "submit", "-o", str(output), "--wait", str(script))
     assert sorted(output.read_text().split()) == ["0", "1"]
+
+
+def test_a_job_that_waits_says_its_rank_of_all_and_its_start_which_is_recorded(site):
+    site.rankd("submit", "--exclusive", "-t", "10", "-J", "blocks", "--", "sleep", "600")
+    number_of(site, "blocks")
+    waiting = started(site, "run", "-J", "behind", "--", "true", stderr=subprocess.PIPE)
+    wanted = re.compile(rb"job \d+: rank 1 of 1, .*; estimated start \S+ \(\S+ to \S+\)\n")
+    lines = []
+    while not lines or not wanted.fullmatch(lines[-1]):
+        line = waiting.stderr.readline()
+        assert line, lines
+        assert line not in lines[-1:], "a line is a change"
+        lines.append(line)
+    waiting.send_signal(signal.SIGINT)
+    assert waiting.wait(PATIENCE_S) == 130
+    waiting.stderr.close()
+    site.rankd("cancel", "--name", "blocks")
+    job = number_of(site, "behind", "cancelled")
+    until = time.monotonic() + PATIENCE_S
+    while not site.rows("SELECT 1 FROM start_estimate WHERE job = ?", job):
+        assert time.monotonic() < until
+
+
+async def test_a_command_on_two_nodes_its_steps_and_its_logs(site, tmp_path):
+    async with connected(site.up["nats"], site.services) as client, another_agent(site, client, "second"):
+        each = 'read x; echo "$RANKD_NODE_RANK got $x"; printf error >&2'
+        done = ran(site, "run", "-N", "2", "-J", "both", "--label", "--", "sh", "-c", each, given=b"in\n")
+        assert sorted(done.stdout.splitlines()) == [b"0: 0 got in", b"1: 1 got "]
+        assert {b"0: error", b"1: error"} <= set(done.stderr.splitlines())
+        ran(site, "run", "-N", "2", "--", "sh", "-c", "[ $RANKD_NODE_RANK = 0 ] || exit 5; sleep 1000", status=5)
+        job = number_of(site, "both", "completed")
+        [row] = site.rows("SELECT nodelist FROM job WHERE id = ?", job)
+        first, second = sorted(row["nodelist"].split(","), key=lambda node: node == "second")
+        logs = ran(site, "logs", str(job)).stdout.decode().splitlines()
+        assert {line.split(": ")[0] for line in logs} == {first, second}
+        assert f"{second}: {ran(site, 'logs', '--node', second, str(job)).stdout.decode()}".strip() in logs
+        run = f"{RANKD[0]} run --dir {site.directory} --label"
+        steps = f"{run} -- sh -c 'echo all $RANKD_NODE_RANK'; {run} -N 1 -- sh -c 'echo one $RANKD_NODE_RANK'"
+        steps += f"; {run} -N 2 -n 4 -- sh -c 'echo $SLURM_PROCID on $RANKD_NODE_RANK; exit $SLURM_PROCID'; echo $?"
+        other = f"while ! [ -e {tmp_path}/over ]; do sleep 0.1; done"
+        script = f"if [ $RANKD_NODE_RANK = 0 ]; then {steps}; touch {tmp_path}/over; else {other}; fi"
+        said = ran(site, "run", "-N", "2", "--", "sh", "-c", script).stdout.decode().splitlines()
+    assert sorted(said[:3]) == ["0: all 0", "0: one 0", "1: all 1"]
+    assert sorted(said[3:-1]) == ["0: 0 on 0", "1: 1 on 0", "2: 2 on 1", "3: 3 on 1"]
+    assert said[-1] == "3", "the largest status of the tasks"
 
 
 def test_every_byte_passes_once_while_broker_agent_and_services_are_killed(machine):

@@ -33,7 +33,7 @@ FIRST_POLL_S, POLL_S, POLL_GROWTH = 0.03, 2.0, 1.4
 ASK_S = 10.0
 AGAIN_S = 0.5
 SOON_S, FORECAST_S = 0.5, 10.0
-"""A job's forecast is asked for so soon, and after a change of its rank or reason; else so often."""
+"""A job's forecast is asked for so soon, and so long after a change of its reason; else so often."""
 LEAVE_S = 5.0
 """How long a cancelled job's end is waited for while nobody answers."""
 
@@ -73,8 +73,8 @@ class RunningJob:
         self._status: int | None = None
         self._left = asyncio.Event()
         self._foreseen: JobWhen | None = None
-        self._foresee_s = (0.0, 0.0)
-        self._place: tuple[Any, ...] | None = None
+        self._foresee_s: tuple[float, float] | None = None
+        self._reason: str | None = None
 
     async def ask(self, verb: str, payload: bytes, kind: type[Any], until: float | None = None) -> Any:  # noqa: ANN401
         """Ask; again while nobody answers, until that time, or for ever.
@@ -187,24 +187,27 @@ class RunningJob:
     async def _until_started(self) -> dict[str, Any]:
         async def look(record: dict[str, Any]) -> None:
             if record["state"] == "pending":
-                await self._foresee((record.get("rank"), record.get("reason")))
-            foreseen, of = None, None
+                await self._foresee(record.get("reason"))
+            foreseen, rank, of = None, None, None
             if (found := self._foreseen) is not None:
-                of = found.of if found.rank == record.get("rank") else None
+                rank, of = found.rank, found.of
                 if found.early is not None and found.made_at is not None:
                     foreseen = Foreseen(found.early, found.late, found.made_at + (found.age_s or 0.0))
-            self._manner.say(waiting_line(record, of, foreseen))
+            self._manner.say(waiting_line(record | {"rank": rank}, of, foreseen))
 
         return await self._until(lambda record: record["state"] == "running" or has_ended(record["state"]), look)
 
-    async def _foresee(self, place: tuple[Any, ...]) -> None:
-        """Ask when the job starts, at times. Not at the first look: most jobs start at once. The answer is recorded."""
+    async def _foresee(self, reason: str | None) -> None:
+        """Ask for the rank and the start, at times. Not at the first look: most jobs start at once.
+
+        What is shown is recorded by the intake.
+        """
         now_s = time.monotonic()
-        if self._place is None:
-            self._place, self._foresee_s = place, (now_s + SOON_S, now_s + SOON_S)
-        if now_s < self._foresee_s[place == self._place]:
+        if self._foresee_s is None:
+            self._reason, self._foresee_s = reason, (now_s + SOON_S, now_s + SOON_S)
+        if now_s < self._foresee_s[reason == self._reason]:
             return
-        self._place, self._foresee_s = place, (now_s + SOON_S, now_s + FORECAST_S)
+        self._reason, self._foresee_s = reason, (now_s + SOON_S, now_s + FORECAST_S)
         with suppress(RankdError):  # the line goes without
             self._foreseen = await self._bus.request(
                 self._who.subject("job.when"), encode(JobShow(id=self._name)), JobWhen, timeout_s=ASK_S
