@@ -7,11 +7,12 @@ from contextlib import asynccontextmanager
 
 import nats.errors
 import pytest
+import uvloop
 from listening import a_server as serving
 from watch import PATIENCE_S
 
 from rankd.bus.client import PatientClient
-from rankd.bus.connection import Bus
+from rankd.bus.connection import LOST, Bus
 from rankd.core.errors import Unavailable
 from rankd.services.runtime import life as runtime
 from rankd.store.engine.url import open_database
@@ -128,3 +129,22 @@ async def test_a_connection_is_given_up_in_time_also_where_the_cancellation_is_l
     for writer in held:  # else the garbage collector closes it, in whichever test it runs next
         writer.close()
         await writer.wait_closed()
+
+
+def test_a_flush_over_a_socket_that_has_just_closed_says_that_the_connection_is_lost(broker):
+    """uvloop raises a RuntimeError there, with which an agent ended in a soak."""
+
+    async def flush() -> None:
+        client = PatientClient()
+        await client.connect(broker.url, max_reconnect_attempts=-1)
+        client._transport._io_writer.transport.abort()
+        await asyncio.sleep(0)  # the socket is closed now, and the client has not noticed
+        assert client.is_connected
+        try:
+            with pytest.raises(ConnectionResetError) as lost:
+                await client.flush()
+            assert isinstance(lost.value, LOST)
+        finally:
+            await client.close()
+
+    uvloop.run(flush())

@@ -13,10 +13,12 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 
 from soak.cluster import BIN, Cluster
-from soak.session_verdict import Part, Seen
+from soak.session_verdict import STRUCK, Part, Seen
 from soak.workload import NOTE, USERS
 
 PER_SECOND = 0.4
+NO_BROKER = 3
+"""The exit status of a command that could not connect: it was started during a fault."""
 RETRY_S = "600"
 """So long, a submission is repeated: on a busy machine, an intake that is killed again and again is long away."""
 SAID_BYTES = 300
@@ -123,8 +125,7 @@ class Sessions:
         submitted = Client(await self._start(*submit, "--", "sh", "-c", self._writer(name, content) + "exit 9"))
         if await submitted.ended():
             return Seen(name, Part.WHOLE, b"", b"", 125, said=bytes(submitted.errors))
-        client = Client(await self._start("logs", "-f", "--as", user, submitted.out.decode().strip()))
-        status = await self._followed(client, None, ending)
+        client, status = await self._asked(["logs", "-f", "--as", user, submitted.out.decode().strip()], None, ending)
         return Seen(name, Part.WHOLE, content, bytes(client.out), status, ending, output, 9, said=bytes(client.errors))
 
     async def _attach(self, name: str, content: bytes, ending: str | None) -> Seen:
@@ -141,8 +142,9 @@ class Sessions:
         job = self._cluster.job_of(name)
         if job is None:
             return Seen(name, Part.WHOLE, b"", b"", 125, said=bytes(first.errors))
-        client = Client(await self._start("attach", "--as", user, str(job)))
-        status = await self._followed(client, last, ending)
+        client, status = await self._asked(["attach", "--as", user, str(job)], last, ending)
+        if ending in STRUCK:  # else it would wait for ever for somebody who joins it
+            await self._asked(["cancel", "--as", user, str(job)], None, None)
         return Seen(
             name,
             Part.END,
@@ -181,6 +183,14 @@ class Sessions:
         )  # fmt: skip
         self._clients.append(process)
         return process
+
+    async def _asked(self, words: list[str], given: bytes | None, ending: str | None) -> tuple[Client, int]:
+        """Start a client of a job, again if it finds no broker, and follow it to its end; also its exit status."""
+        while True:
+            client = Client(await self._start(*words))
+            status = await self._followed(client, given, ending)
+            if status != NO_BROKER or client.out:
+                return client, status
 
     async def _followed(self, client: Client, given: bytes | None, ending: str | None) -> int:
         """Write the input in pieces, let the client's end come over it, and read all; returns its exit status."""

@@ -184,6 +184,7 @@ class PatientClient(Client):
         Raises:
             ConnectionClosedError: the connection is closed for good.
             FlushTimeoutError: no answer within ``timeout`` seconds. The answer may still come.
+            ConnectionResetError: the socket has just closed.
         """
         if self.is_closed:
             raise ConnectionClosedError
@@ -196,6 +197,8 @@ class PatientClient(Client):
                 await asyncio.shield(pong)  # a caller that gives up is cancelled without cancelling the pong
         except TimeoutError:
             raise FlushTimeoutError from None
+        except RuntimeError as error:  # what uvloop says of a socket that closed before this client has noticed
+            raise ConnectionResetError(str(error)) from None
 
 
 def _is_only_of_broker(headers: bytes) -> bool:
