@@ -85,7 +85,8 @@ class Sessions:
                     await self._bus.client.subscribe(
                         session_grant(node), cb=self._on_grant, pending_msgs_limit=MOST_GRANTS
                     )
-                await self._bus.client.flush()
+                with suppress(*LOST):  # the broker is away: it hears of the subscriptions when it is back
+                    await self._bus.client.flush()
                 self.ready.set()
                 await asyncio.Event().wait()
 
