@@ -196,7 +196,7 @@ def _node_states() -> Iterable[str]:
 
 def _acct_fields() -> Iterable[str]:
     from rankd.cli.common.freshness import Known
-    from rankd.cli.look.acct import fields
+    from rankd.cli.look.accounting_field import fields
 
     return ["ALL", *(field.header for field in fields(Known({}, {}, 0.0)).values())]
 

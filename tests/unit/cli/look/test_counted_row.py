@@ -3,7 +3,7 @@
 import pytest
 
 from rankd.cli.common.freshness import Known
-from rankd.cli.look import acct
+from rankd.cli.look import accounting_field
 from rankd.cli.look.counted_row import accounted_once, counted_once
 
 NOW = 1_000_000.0
@@ -57,7 +57,7 @@ def test_the_pending_rest_of_an_array_has_its_tasks_as_its_name_and_has_not_run(
         nodes=1,
         cores=1.0,
     )
-    columns = acct.fields(Known({}, {}, NOW))
+    columns = accounting_field.fields(Known({}, {}, NOW))
     shown = [columns[name].shown(rest) for name in ("jobid", "elapsed", "elapsedraw", "start", "cputime")]
     assert shown == ["17_[2-3%2]", "0:00", "0", "Unknown", "0:00"]
     total, row, _ = accounted_once([rest, task_row(18, 1, "running")], [17])

@@ -9,7 +9,7 @@ import pytest
 from unit.store.sample_database import NOW, WEIGHTS, make_database
 
 from rankd.cli.common.freshness import Known
-from rankd.cli.look import acct
+from rankd.cli.look import accounting_field
 from rankd.cli.look.nodes import _grouped, fields, shown_state
 from rankd.cli.look.prio import decimals
 from rankd.cli.look.queue import fields as queue_fields
@@ -551,7 +551,7 @@ def test_tasks_are_listed_by_their_indices_although_their_records_have_other_ids
         {"id": 3, "array_job": 3, "array_task": None, "array": "2-4"},
         {"id": 3, "array_job": None, "array_task": None, "array": None},
     ]
-    assert [(row["id"], row["array_task"]) for row in sorted(rows, key=acct._by_task)] == [
+    assert [(row["id"], row["array_task"]) for row in sorted(rows, key=accounting_field.by_task)] == [
         (3, None), (3, None), (9, 10), (7, 11), (8, None)
     ]  # fmt: skip
 
@@ -559,7 +559,7 @@ def test_tasks_are_listed_by_their_indices_although_their_records_have_other_ids
 def test_an_exclusive_job_has_the_cores_and_the_gpus_of_its_nodes():
     held = {"vcore": 12.0, "memory": 2**30, "gpu": 4, "gpu:a100": 4}
     row = {"id": 1, "nodes": 2, "cores": 2.0, "resources": {"vcore": 1.0}, "nodelist": "n[1-2]", "state": "running"}
-    columns = acct.fields(Known({}, {}, NOW))
+    columns = accounting_field.fields(Known({}, {}, NOW))
     shown = [columns[name].shown(row | {"allocated": held}) for name in ("alloccpus", "gpus", "alloctres", "reqcpus")]
     assert shown == ["12", "4", "cpu=12,gres/gpu=4,gres/gpu:a100=4,mem=1G,node=2", "2"]
     assert columns["alloccpus"].shown(row) == "2"
