@@ -55,7 +55,7 @@ VERBS: dict[str, type[msgspec.Struct] | None] = {
     "class.show": messages.ClassName, "class.delete": messages.ClassName, "class.create": None, "class.update": None,
     "node.drain": messages.NodeSelection, "node.resume": messages.NodeSelection, "report.part": ReportPartRequest,
     "node.device_resume": DeviceSelection, "node.device_drain": DeviceSelection, "node.device_fail": DeviceSelection,
-    "job.attach": JobAttach,
+    "job.attach": JobAttach, "job.signal": messages.JobSignal,
     "site.show": None, "schema.show": SchemaRequest, "service.list": None, "class.list": None, "config.reload": None,
 }  # fmt: skip
 """``job.submit`` has inputs of its own; ``report.make`` starts a process for each."""

@@ -27,6 +27,7 @@ from rankd.wire.message import (
     AllocationMessage,
     ErrorBody,
     Heartbeat,
+    JobOrder,
     NodeHooks,
     NodeRegistered,
     NodeRegistration,
@@ -63,6 +64,9 @@ class Intake:
         self._waiting: dict[str, dict[int, StartJob]] = {}
         self._given: dict[str, dict[int, StartJob]] = {}
         self._to_end: dict[str, set[int]] = {}
+        self._orders: dict[str, list[JobOrder]] = {}
+        self.carried_out: set[int] = set()
+        self.loses_carried_out = False
         self._news = asyncio.Condition()
 
     async def serve(self) -> None:
@@ -118,7 +122,10 @@ class Intake:
         given |= waiting
         self.times_given.update(list(waiting))
         cancels = [a for a in sorted(self._to_end.get(node, ())) if not self.of(a, "ended", node)]
-        await message.respond(encode(AllocationMessage(starts=list(waiting.values()), cancels=cancels)))
+        self.carried_out.update(take.carried_out)
+        kept = [one for one in self._orders.get(node, []) if self.loses_carried_out or one.id not in take.carried_out]
+        self._orders[node] = kept
+        await message.respond(encode(AllocationMessage(starts=list(waiting.values()), cancels=cancels, orders=kept)))
         await self._tell()
 
     async def _report(self, message) -> None:
@@ -143,7 +150,8 @@ class Intake:
     async def ended(self, allocation: int, node: str = NODE) -> Report:
         return (await self.until(lambda: self.of(allocation, "ended", node)))[0]
 
-    async def order(self, node: str = NODE, starts=(), cancels=()) -> None:
+    async def order(self, node: str = NODE, starts=(), cancels=(), orders=()) -> None:
+        self._orders.setdefault(node, []).extend(orders)
         self._waiting.setdefault(node, {}).update((start.allocation, start) for start in starts)
         self._to_end.setdefault(node, set()).update(cancels)
         await self.bus.publish(node_subject(node, "allocation"), Waits())

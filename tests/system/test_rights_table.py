@@ -153,6 +153,7 @@ REQUESTS = {
     "job.release": lambda site, of: {"id": site.jobs[of, "held"], "dry_run": True},
     "job.release of an administrator's hold": lambda site, of: {"id": site.jobs[of, "kept"], "dry_run": True},
     "job.retry": lambda site, of: {"id": site.jobs[of, "waits"]},
+    "job.signal": lambda site, of: {"id": site.jobs[of, "waits"], "signal": "USR1", "dry_run": True},
     "job.update": lambda site, of: {"id": site.jobs[of, "waits"], "comment": "x", "dry_run": True},
     "job.update fixed_priority": lambda site, of: {"id": site.jobs[of, "waits"], "fixed_priority": 7, "dry_run": True},
     **dict.fromkeys(

@@ -147,6 +147,8 @@ async def _changes(checked: Checked, submitted: Submitted) -> None:
     assert (await checked.ask("job.release", {"ids": [script, never]}))["failed"]
     await checked.ask("job.retry", {"id": script, "held": True, "key": "again"})
     await checked.ask("job.update", {"id": never, "resources": {"vcore": 900}, "comment": None, "depends_on": []})
+    await checked.ask("job.signal", {"ids": [script, never], "signal": "USR1"})
+    await checked.ask("job.signal", {"id": never, "signal": 10}, refused="not_running")
     assert (await checked.ask("job.cancel", {"filter": {"states": ["pending"]}}))["done"]
     access = {"users": ["alice"], "groups": []}
     await checked.ask("class.create", {"name": "night", "value": 5, "access": access})

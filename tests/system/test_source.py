@@ -36,7 +36,7 @@ LOOKING = {
 }  # fmt: skip
 ONLY_OVER_THE_BUS = {"deadletter", "diag", "health", "logs", "streams", "watch", "when"}
 """They show what services, the intake and streams have; there is nothing of it in the file to compare with."""
-ACTING = {"submit", "run", "attach", "shell", "cancel", "hold", "release", "update", "retry", "node"}
+ACTING = {"submit", "run", "attach", "shell", "cancel", "hold", "release", "signal", "update", "retry", "node"}
 SERVICES = {"intake", "prioritizer", "scheduler", "forecaster", "agent", "gateway", "notifier", "web"}
 NEITHER = {"up", "demo", "evaluate", "simulate", "import", "auth", "login", "db", "completion"} | SERVICES
 

@@ -189,6 +189,7 @@ ELSEWHERE = {
     "cli/configure/class_command.py": "tests/system/test_class.py",
     "cli/configure/config_history.py": "tests/system/test_reload.py",
     "cli/jobs/cancel_hold_release.py": "tests/unit/cli/jobs/test_delivery.py",
+    "cli/jobs/signal.py": "tests/system/test_touch.py",
     "cli/jobs/submit.py": "tests/unit/client/batch/test_request.py",
     "cli/look/accounting_field.py": "tests/unit/cli/look/test_look.py",
     "cli/look/acct.py": "tests/unit/cli/look/test_look.py",

@@ -249,8 +249,19 @@ class Client:
         """Release held jobs."""
         return await self.run(operation.act("job.release", jobs, conditions, self._effort, dry_run=dry_run))
 
+    async def signal(
+        self,
+        jobs: Names | None = None,
+        signal: str | int = "USR1",
+        *,
+        dry_run: bool = False,
+        **conditions: Unpack[Conditions],
+    ) -> SelectionReply:
+        """Send a signal to the processes of running jobs, once each: its name or its number."""
+        return await self.run(operation.send_signal(jobs, signal, conditions, self._effort, dry_run=dry_run))
+
     async def update(self, jobs: Names, *, dry_run: bool = False, **changes: Any) -> SelectionReply:  # noqa: ANN401
-        """Change fields of pending jobs."""
+        """Change fields of pending jobs, or the time limit of running ones."""
         return await self.run(operation.update(jobs, changes, self._effort, dry_run=dry_run))
 
     async def retry(

@@ -29,7 +29,7 @@ from rankd.wire.job_record import (
     JobScript,
     PastEvent,
 )
-from rankd.wire.job_selection import JobFilter, JobName, JobRetry, JobSelection, SelectionReply
+from rankd.wire.job_selection import JobFilter, JobName, JobRetry, JobSelection, JobSignal, SelectionReply
 from rankd.wire.job_update import JobUpdate
 from rankd.wire.page import AccountingFilter, HistoryRequest, JobList, JobShow, PriorityList, TableFilter
 from rankd.wire.rank_record import PriorityPage, PriorityRow, Why
@@ -181,6 +181,18 @@ def act(
         raise Refused("usage", "name jobs, or give conditions, not both", "jobs")
     selection = JobSelection(id=id_, ids=ids, filter=chosen, dry_run=dry_run)
     return (yield from change_all(verb, selection, effort))
+
+
+def send_signal(
+    jobs: Names | None, signal: str | int, conditions: Conditions, effort: Effort, *, dry_run: bool
+) -> Plan[SelectionReply]:
+    """Send a signal to the processes of running jobs."""
+    chosen = JobFilter(**_fields(conditions)) if conditions else None
+    id_, ids = selected(jobs, chosen)
+    if chosen is not None and jobs is not None:
+        raise Refused("usage", "name jobs, or give conditions, not both", "jobs")
+    selection = JobSignal(id=id_, ids=ids, filter=chosen, dry_run=dry_run, signal=signal)
+    return (yield from change_all("job.signal", selection, effort))
 
 
 def update(jobs: Names, changes: Mapping[str, Any], effort: Effort, *, dry_run: bool) -> Plan[SelectionReply]:

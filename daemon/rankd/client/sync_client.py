@@ -245,8 +245,19 @@ class SyncClient:
         """Release held jobs."""
         return self.run(operation.act("job.release", jobs, conditions, self._effort, dry_run=dry_run))
 
+    def signal(
+        self,
+        jobs: Names | None = None,
+        signal: str | int = "USR1",
+        *,
+        dry_run: bool = False,
+        **conditions: Unpack[Conditions],
+    ) -> SelectionReply:
+        """Send a signal to the processes of running jobs, once each: its name or its number."""
+        return self.run(operation.send_signal(jobs, signal, conditions, self._effort, dry_run=dry_run))
+
     def update(self, jobs: Names, *, dry_run: bool = False, **changes: Any) -> SelectionReply:  # noqa: ANN401
-        """Change fields of pending jobs."""
+        """Change fields of pending jobs, or the time limit of running ones."""
         return self.run(operation.update(jobs, changes, self._effort, dry_run=dry_run))
 
     def retry(self, job: JobName, *, failed: bool = False, held: bool = False, key: str | None = None) -> Submitted:

@@ -83,6 +83,13 @@ class Occupancy:
             self._count(self._open.pop(gone), -1)
         return [id_ for id_ in self._begun if id_ not in self._open]
 
+    def forget(self, allocations: Iterable[int]) -> None:
+        """Forget these allocations: their details have changed. The next :meth:`follow` returns those still open."""
+        for id_ in allocations:
+            if (holding := self._open.pop(id_, None)) is not None:
+                self._count(holding, -1)
+                self._listed, self._held = [], {}
+
     def add(self, allocations: Iterable[OpenAllocation]) -> None:
         """Add allocations that :meth:`follow` returned."""
         for allocation in allocations:

@@ -9,6 +9,9 @@ from rankd.core.model.device import AssignedDevice
 from rankd.core.model.job import JobRequest
 from rankd.core.model.report import Report
 
+MOST_CARRIED_OUT = 1_000
+"""Orders that a node may say in one request that it has carried out."""
+
 
 class StartJob(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Start a job under an allocation on this node. ``rank`` is the node's place in ``nodes``.
@@ -66,6 +69,18 @@ class StartOrder(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     whole: list[int] = []
 
 
+class JobOrder(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a node has to do with a running job, once: send its processes a signal, or else give it this time limit.
+
+    ``time_limit_s`` counts from the job's start; None: no limit. The orders of a job are carried out by ascending ids.
+    """
+
+    id: int
+    allocation: int
+    signal: int | None = None
+    time_limit_s: float | None = None
+
+
 class Waits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The scheduler's hint to a node's agent: allocations wait for the node. It deliberately contains no more."""
 
@@ -74,22 +89,25 @@ class Take(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An agent requests what its node has to start and to end.
 
     ``known``: every allocation of the node that it runs or still has to report. With it, the answer also has
-    allocations that were sent before and that the agent does not know.
+    allocations that were sent before and that the agent does not know. ``carried_out``: the ids of orders that were
+    carried out. They are sent again until they are named here.
     """
 
     agent: str
     known: list[int] | None = None
     instance: str = ""
+    carried_out: list[int] = []
 
 
 class Taken(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the node has to start, now recorded as taken, and which allocations it has to end.
+    """What the node has to start, now recorded as taken, which allocations it has to end, and what to do with others.
 
     ``more``: more allocations wait than fit into one answer.
     """
 
     starts: list[StartOrder] = []
     cancels: list[int] = []
+    orders: list[JobOrder] = []
     more: bool = False
 
 
@@ -98,6 +116,7 @@ class AllocationMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
 
     starts: list[StartJob] = []
     cancels: list[int] = []
+    orders: list[JobOrder] = []
     more: bool = False
 
 

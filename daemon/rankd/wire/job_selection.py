@@ -58,6 +58,12 @@ class JobCancel(JobSelection, frozen=True, kw_only=True):
     descendants: bool = False
 
 
+class JobSignal(JobSelection, frozen=True, kw_only=True):
+    """Running jobs to whose processes a signal is sent: its name, with or without ``SIG``, or its number."""
+
+    signal: str | int
+
+
 def id_or_name(job: int, name: str) -> JobName:
     """The id of a job as a number; what has another name, such as a task, as text.
 

@@ -9,11 +9,12 @@ from rankd.wire.job_selection import JobSelection
 
 
 class JobUpdate(JobSelection, frozen=True, kw_only=True):
-    """Fields of pending jobs to change; a field that is left out stays as it is.
+    """Fields of pending jobs to change; a field that is left out stays as it is. Of running jobs only the time limit.
 
     ``resources`` changes the kinds that it names; null removes a kind. ``priority_class`` null is the default class;
     ``priority`` and ``preemption_policy`` must be those of the class. ``fixed_priority`` null removes a fixed one.
     ``array_limit``: how many tasks of an array may run at a time; null: any number.
+    ``add_time_limit_s``: in place of ``time_limit_s``, by how much the limit grows, or shrinks if it is negative.
     """
 
     urgency: int | msgspec.UnsetType = msgspec.UNSET
@@ -39,6 +40,7 @@ class JobUpdate(JobSelection, frozen=True, kw_only=True):
     comment: str | msgspec.UnsetType | None = msgspec.UNSET
     fixed_priority: int | msgspec.UnsetType | None = msgspec.UNSET
     array_limit: int | msgspec.UnsetType | None = msgspec.UNSET
+    add_time_limit_s: float | msgspec.UnsetType = msgspec.UNSET
 
     def given(self) -> dict[str, object]:
         """The fields of a job's request that change."""

@@ -21,6 +21,7 @@ from rankd.wire.dead_letter import (
 )
 from rankd.wire.delivery import (
     AllocationMessage,
+    JobOrder,
     ReportMessage,
     ReportsTaken,
     StartJob,
@@ -51,6 +52,7 @@ from rankd.wire.job_selection import (
     JobFilter,
     JobRetry,
     JobSelection,
+    JobSignal,
     SelectionReply,
 )
 from rankd.wire.node import (
@@ -111,9 +113,11 @@ __all__ = [
     "JobEvents",
     "JobFilter",
     "JobList",
+    "JobOrder",
     "JobRetry",
     "JobSelection",
     "JobShow",
+    "JobSignal",
     "LettersReply",
     "NodeChange",
     "NodeEvents",

@@ -36,10 +36,10 @@ from rankd.core.model.priority_class import PriorityClass
 from rankd.core.model.report import Report
 from rankd.wire.answer import ClassName, ErrorBody
 from rankd.wire.dead_letter import DeadLetterFilter, DeadLetterSelection
-from rankd.wire.delivery import ReportMessage, Take
+from rankd.wire.delivery import MOST_CARRIED_OUT, ReportMessage, Take
 from rankd.wire.device import DeviceReport, DeviceSelection
 from rankd.wire.enrolment import Redeem, Renew
-from rankd.wire.job_selection import JobCancel, JobFilter, JobRetry, JobSelection
+from rankd.wire.job_selection import JobCancel, JobFilter, JobRetry, JobSelection, JobSignal
 from rankd.wire.job_update import JobUpdate
 from rankd.wire.node import LONGEST_CONFINEMENT, LONGEST_UNABLE, Heartbeat, NodeRegistration, NodeSelection
 from rankd.wire.page import EventsRequest, HistoryRequest, JobShow, TableFilter
@@ -97,6 +97,7 @@ LIMITS: Final[Mapping[type[msgspec.Struct], Mapping[str, TextLimit | Parts]]] = 
     },
     JobSelection: {"id": _JOB_NAME, "ids": _JOB_NAMES},
     JobCancel: {"id": _JOB_NAME, "ids": _JOB_NAMES},
+    JobSignal: {"id": _JOB_NAME, "ids": _JOB_NAMES, "signal": TextLimit(64)},
     JobRetry: {"id": _JOB_NAME, "key": OWN_TEXTS["key"]},
     JobShow: {"id": _JOB_NAME},
     Opened: {"user": _NAME, "session": _TOKEN_PART},
@@ -160,6 +161,7 @@ LIMITS: Final[Mapping[type[msgspec.Struct], Mapping[str, TextLimit | Parts]]] = 
     Take: {
         "agent": _NODE,
         "known": Parts(MAX_RUNNING, "allocations", advice="report what has ended"),
+        "carried_out": Parts(MOST_CARRIED_OUT, "orders", advice="name the others in the next request"),
         "instance": _INSTANCE,
     },
     ReportMessage: {"reports": Parts(MOST_REPORTS, "reports", advice="send some at a time"), "instance": _INSTANCE},

@@ -15,7 +15,7 @@ from rankd.wire.diag import Diag, DiagAsked
 from rankd.wire.event import JobEventList
 from rankd.wire.forecast_record import JobWhen
 from rankd.wire.job_record import AccountingPage, JobHistory, JobPage, JobRecord, JobScript
-from rankd.wire.job_selection import JobCancel, JobRetry, JobSelection, SelectionReply
+from rankd.wire.job_selection import JobCancel, JobRetry, JobSelection, JobSignal, SelectionReply
 from rankd.wire.job_update import JobUpdate
 from rankd.wire.node import Heartbeat, NodeRegistered, NodeRegistration, NodeReply, NodeSelection
 from rankd.wire.page import (
@@ -73,6 +73,7 @@ VERBS: Mapping[str, Form] = {
     "job.hold": _CHANGE,
     "job.release": _CHANGE,
     "job.retry": _form(JobRetry, Submitted),
+    "job.signal": _form(JobSignal, SelectionReply),
     "job.update": _form(JobUpdate, SelectionReply),
     "job.show": _form(JobShow, JobRecord),
     "job.script": _form(JobShow, JobScript),

@@ -99,3 +99,16 @@ def test_open_allocations_are_in_the_order_of_what_they_hold(occupancy):
     assert [(one.id, one.begun_at, one.limit_s, one.rows) for one in opened] == [(1, 10.0, 600.0, 1), (2, 20.0, 5.0, 2)]
     assert sum(one.rows for one in opened) == len(occupancy.held("default").rows)
     assert occupancy.opened("other") == []
+
+
+def test_what_has_another_time_limit_is_read_again(occupancy):
+    listed = [(1, 10.0), (2, 20.0)]
+    occupancy.follow(listed, NODES)
+    occupancy.add([allocation(1, "n1", limit=5.0), allocation(2, "n2", limit=5.0)])
+    assert sorted(occupancy.held("default").ends_at.tolist()) == [15.0, 25.0]
+    occupancy.forget([1, 99])
+    assert occupancy.by_queue == {2: {"vcore": 1000}}
+    assert occupancy.follow(list(listed), NODES) == [1]
+    occupancy.add([allocation(1, "n1", limit=50.0)])
+    assert sorted(occupancy.held("default").ends_at.tolist()) == [25.0, 60.0]
+    assert occupancy.by_queue == {2: {"vcore": 2000}}

@@ -14,7 +14,6 @@ _COLUMNS = "-o names the columns, and -e lists all of them"
 
 _OF_COMMAND: dict[str, dict[str, str]] = {
     "cancel": {
-        "-s --signal": "jobs get SIGTERM, and SIGKILL after node.grace_s; `rankd cancel` sends no other signal",
         "-b --batch -f --full": "all processes of a job are ended; leave it out",
         "-i --interactive": "--dry-run prints how many jobs would be cancelled",
         "-R --reservation": _RESERVATIONS,
@@ -73,8 +72,8 @@ _OF_COMMAND: dict[str, dict[str, str]] = {
 def slurms(command: str, word: str) -> str | None:
     """What to do about an option of the Slurm command that ``rankd COMMAND`` replaces. None if it has no such option.
 
-    >>> slurms("cancel", "-s")
-    'jobs get SIGTERM, and SIGKILL after node.grace_s; `rankd cancel` sends no other signal'
+    >>> slurms("cancel", "-i")
+    '--dry-run prints how many jobs would be cancelled'
     """
     if command == "submit":
         from rankd.core.slurm.sbatch_option import advice

@@ -37,6 +37,8 @@ def add_parser(subparsers: Subparsers) -> None:
         if verb == "cancel":
             more = "also cancel the jobs that wait for these, directly or through others"
             parser.add_argument("--descendants", action="store_true", help=more)
+            other = "send this signal to running jobs, and cancel nothing (as `rankd signal`)"
+            parser.add_argument("-s", "--signal", metavar="SIGNAL", help=other)
         add_filters(parser)
         add_report(parser)
         add_place(parser)
@@ -68,4 +70,11 @@ _EVERY = JobFilter(limit=2**31 - 1)
 
 def run(arguments: argparse.Namespace) -> int:
     """Send the request, and print the jobs that could not be changed."""
-    return act(arguments, arguments.verb, selection(arguments))
+    chosen = selection(arguments)
+    if getattr(arguments, "signal", None) is None:
+        return act(arguments, arguments.verb, chosen)
+    from rankd.cli.jobs.signal import with_signal
+
+    if arguments.descendants:
+        raise Refused("usage", "--signal reaches running jobs only; leave --descendants out", "signal")
+    return act(arguments, "job.signal", with_signal(chosen, arguments.signal))

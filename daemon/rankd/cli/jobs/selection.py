@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 MOST_LISTED = 10
 """Jobs that the line of a dry run names."""
-_DONE = {"job.cancel": "cancelled", "job.hold": "held", "job.release": "released"}
+_DONE = {"job.cancel": "cancelled", "job.hold": "held", "job.release": "released", "job.signal": "signalled"}
 
 
 def add_report(parser: argparse.ArgumentParser) -> None:

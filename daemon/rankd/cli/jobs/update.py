@@ -26,7 +26,7 @@ _OR_NOTHING = ("comment", "application", "priority_class", "constraints")
 
 def add_parser(subparsers: Subparsers) -> None:
     """Add the command."""
-    text = "Change pending jobs. Fields that you do not name stay as they are."
+    text = "Change pending jobs, and time limits of running ones. Fields that you do not name stay as they are."
     parser = add_command(subparsers, "update", run, text)
     parser.add_argument(
         "job",
@@ -86,7 +86,11 @@ def _add_belonging(parser: argparse.ArgumentParser) -> None:
 def _add_size(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("what they need")
     group.add_argument(
-        "-t", "--time", metavar="LIMIT", help="time limit: minutes, m:s, h:m:s, d-h:m:s, 90s or 2h; '' for the default"
+        "-t",
+        "--time",
+        metavar="LIMIT",
+        help="time limit: minutes, m:s, h:m:s, d-h:m:s, 90s or 2h; +1h is an hour more, --time=-30m half an hour less;"
+        " '' for the default. Running jobs too: their users may shorten it, administrators (--admin) also lengthen it",
     )
     group.add_argument("-N", "--nodes", metavar="N[-M]", help="number of nodes, or a range such as 2-4")
     group.add_argument("-c", "--cores", metavar="N", help="cores per node; 500m is half a core")
@@ -233,10 +237,14 @@ def _conditions(arguments: argparse.Namespace, now: float) -> dict[str, Any]:
     from rankd.client.batch.dependency import parse_dependencies
     from rankd.client.instant import parse_time
     from rankd.core.model.job import Dependency
-    from rankd.core.submission.duration import parse_duration
+    from rankd.core.submission.duration import UNLIMITED, parse_duration
 
     given: dict[str, Any] = {}
-    if arguments.time is not None:
+    if arguments.time and arguments.time[0] in "+-" and arguments.time not in UNLIMITED:
+        if (seconds := parse_duration(arguments.time[1:])) is None:
+            raise Refused("usage", f"--time {arguments.time}: no limit can't be added; write --time=''", "time")
+        given["add_time_limit_s"] = seconds if arguments.time[0] == "+" else -seconds
+    elif arguments.time is not None:
         given["time_limit_s"] = parse_duration(arguments.time) if arguments.time else None
     if arguments.begin is not None:
         given["begin_at"] = None if arguments.begin in ("", "now") else parse_time(arguments.begin, now, "future")

@@ -48,6 +48,7 @@ RULES: Mapping[str, Rule] = {
     "job.release": Rule(Circle.QUEUE),
     "job.release of an administrator's hold": Rule(Circle.ADMINISTRATORS),
     "job.retry": Rule(Circle.OWNER),
+    "job.signal": Rule(Circle.OWNER),
     "job.update": Rule(Circle.QUEUE),
     "job.update fixed_priority": Rule(Circle.ADMINISTRATORS, "fixing a job's priority", "fixed_priority"),
     "job.show": Rule(Circle.VIEWERS),

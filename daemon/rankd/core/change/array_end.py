@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from rankd.core.change.job_change import Change
-from rankd.core.model.job import ACTIVE_STATES, Event, State
+from rankd.core.model.job import ACTIVE_STATES, RUNS_ON, Event, State
 
 _ENDS: Mapping[Event, str] = {
     Event.COMPLETE: "n_completed",
@@ -67,7 +67,7 @@ def counts_of(changes: Sequence[Change], arrays: Mapping[int, int]) -> dict[int,
         added = sums.setdefault(array, Counter())
         if change.event is Event.ALLOCATE:
             added["n_active"] += 1
-        elif change.state in ACTIVE_STATES and change.event not in (Event.START, Event.IDLE):
+        elif change.state in ACTIVE_STATES and change.event not in (Event.START, *RUNS_ON):
             added["n_active"] -= 1
         if change.event in _ENDS:
             added["n_open"] -= 1

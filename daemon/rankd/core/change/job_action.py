@@ -1,8 +1,8 @@
-"""Actions of users on existing jobs: cancel, hold, release."""
+"""Actions of users on existing jobs: cancel, hold, release, signal."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from rankd.core.admission.permission import OwnedJob, check
 from rankd.core.admission.submitter import Submitter
@@ -10,6 +10,7 @@ from rankd.core.change.hold import check_release, holder
 from rankd.core.change.job_change import Change, EndRequest, JobState, Value
 from rankd.core.errors import Refused
 from rankd.core.model.job import ACTIVE_STATES, URGENCY_DEFAULT, URGENCY_HOLD, Event, State
+from rankd.core.model.signal_name import name_of_signal
 
 Decision = Change | EndRequest
 
@@ -82,17 +83,42 @@ def release(job: int, state: JobState, asker: Submitter, now: float) -> Decision
     return Change(job=job, state=state.state, event=Event.RELEASE, actor=asker.user, columns=columns)
 
 
+def signalled(number: int, crowded: Collection[int]) -> Decide:
+    """The decision to send a signal to the processes of a running job. ``crowded``: jobs with too many on their way.
+
+    The decision raises:
+        Refused: ``not_running``, ``too_many_signals``.
+    """
+    name = name_of_signal(number)
+
+    def decide(job: int, state: JobState, asker: Submitter, now: float) -> Decision:
+        del now
+        if state.state is not State.RUNNING or state.allocation is None:
+            message = f"job {state.name(job)} is {state.state}; only running jobs get signals"
+            raise Refused("not_running", message, "id", status=409)
+        if job in crowded:
+            message = f"job {state.name(job)} has {MOST_ON_THEIR_WAY} orders on their way; its node does not fetch them"
+            raise Refused("too_many_signals", message, "id", status=429)
+        return Change(job=job, state=state.state, event=Event.SIGNAL, actor=asker.user, detail={"signal": name})
+
+    return decide
+
+
+MOST_ON_THEIR_WAY = 32
+"""Signals and time limits of a job that a node has not fetched yet."""
+
 ACTIONS: Mapping[Decide, str] = {cancel: "job.cancel", hold: "job.hold", release: "job.release"}
 """The verb of each decision."""
 
 
-PASSED_OVER = frozenset({"already_ended", "not_an_array", "not_held", "not_pending"})
+PASSED_OVER = frozenset({"already_ended", "not_an_array", "not_held", "not_pending", "not_running"})
 """Refusals of tasks to which an action can't apply. They are no failures if the whole array was named."""
 
 FOR_NOTHING: Mapping[str, tuple[str, str]] = {
     "job.cancel": ("already_ended", "every task of array {} has ended; there is nothing to cancel"),
     "job.hold": ("not_pending", "no task of array {} is pending; only pending tasks can be held"),
     "job.release": ("not_held", "no task of array {} is held; there is nothing to release"),
+    "job.signal": ("not_running", "no task of array {} is running; only running tasks get signals"),
     "job.update": ("not_pending", "no task of array {} is pending; only pending tasks can be changed"),
 }
 """Code and message, by verb, if an array was named as a whole and the action applies to none of its tasks."""

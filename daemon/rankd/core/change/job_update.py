@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
@@ -32,6 +33,7 @@ from rankd.core.model.index_set import IndexSet
 from rankd.core.model.int32 import INT32_MAX, INT32_MIN
 from rankd.core.model.job import BY_INDEX, CHANGEABLE_FIELDS, URGENCY_HOLD, AcceptedJob, Dependency, JobRequest, State
 
+LIMIT = "time_limit_s"
 CONDITION_FIELDS = frozenset({"begin_at", "depends_on"})
 """Fields that may keep a job from being eligible."""
 
@@ -55,6 +57,10 @@ class Update(Protocol):
     @property
     def array_limit(self) -> int | msgspec.UnsetType | None:
         """How many tasks of the array may run at a time. None removes the limit."""
+
+    @property
+    def add_time_limit_s(self) -> float | msgspec.UnsetType:
+        """By how many seconds the time limit grows, or shrinks if it is negative."""
 
     @property
     def dry_run(self) -> bool:
@@ -136,10 +142,12 @@ def check_update(update: Update, asker: Submitter) -> None:
 
     Raises:
         Refused: ``nothing_to_update``, ``class_not_named``, ``bad_dependency``, ``admins_only`` (a fixed priority),
-            ``bad_fixed_priority``.
+            ``bad_fixed_priority``, ``bad_time_limit``.
     """
     given, fixed = update.given(), update.fixed_priority
-    if not given and fixed is msgspec.UNSET and update.array_limit is msgspec.UNSET:
+    if added_limit(update) is not None:
+        _check_added(update, given)
+    elif not given and fixed is msgspec.UNSET and update.array_limit is msgspec.UNSET:
         raise Refused("nothing_to_update", f"give a field to change: {', '.join(CHANGEABLE_FIELDS)}, fixed_priority")
     if "priority_class" not in given and not CLASS_FIELDS.isdisjoint(given):
         message = "priority and preemption_policy belong to the class; give the class in priority_class"
@@ -153,6 +161,35 @@ def check_update(update: Update, asker: Submitter) -> None:
         raise Refused("bad_fixed_priority", message, "fixed_priority")
 
 
+def added_limit(update: Update) -> float | None:
+    """By how many seconds the update changes the time limit, whatever that is; None: it does not."""
+    return None if update.add_time_limit_s is msgspec.UNSET else update.add_time_limit_s
+
+
+def _check_added(update: Update, given: Collection[str]) -> None:
+    if LIMIT in given or not math.isfinite(added_limit(update) or 0.0):
+        message = "give the time limit in time_limit_s, or a finite number of seconds in add_time_limit_s, not both"
+        raise Refused("bad_time_limit", message, "add_time_limit_s")
+
+
+def with_added_limit(name: str, stored: StoredJob, given: Mapping[str, object], update: Update) -> Mapping[str, object]:
+    """The fields to change, with the sum of the job's time limit and what the update adds.
+
+    Raises:
+        Refused: ``bad_time_limit``.
+    """
+    added, before = added_limit(update), stored.admitted.request.time_limit_s
+    if added is None:
+        return given
+    if before is None:
+        message = f"job {name} has no time limit, so nothing can be added to it; give a limit"
+        raise Refused("bad_time_limit", message, "add_time_limit_s")
+    if before + added <= 0:
+        message = f"job {name} has a time limit of {before:g} s; {-added:g} s less leave nothing"
+        raise Refused("bad_time_limit", message, "add_time_limit_s")
+    return {**given, LIMIT: before + added}
+
+
 def decide_update(
     job: int, stored: StoredJob | None, given: Mapping[str, object], task: Task, awaited: AwaitedJobs
 ) -> Verdict:
@@ -163,7 +200,8 @@ def decide_update(
             ``not_an_array``, ``bad_array``,
             ``too_large``, ``admin_hold``; also the errors of :func:`rankd.core.admission.readmission.readmit`.
     """
-    known = _changeable(job, stored, task.asker)
+    known = permitted_update(job, stored, task.asker)
+    _check_pending(job, known)
     if task.update.array_limit is not msgspec.UNSET:
         _check_array(job, known, task.update.array_limit)
     if task.update.depends_on is not msgspec.UNSET:
@@ -192,17 +230,25 @@ def _check_dependencies(job: int, stored: StoredJob, wanted: Sequence[Dependency
     check_by_index(wanted, own, awaited.arrays, stored.task)
 
 
-def _changeable(job: int, stored: StoredJob | None, asker: Submitter) -> StoredJob:
+def permitted_update(job: int, stored: StoredJob | None, asker: Submitter) -> StoredJob:
+    """The record of a job that exists and that this asker may change.
+
+    Raises:
+        Refused: ``unknown_job``, ``not_owner``.
+    """
     if stored is None:
         raise Refused("unknown_job", f"there is no job {job}", "id", status=404)
     request = stored.admitted.request
     queue = None if request.queue is None or request.partition is None else (request.partition, request.queue)
     check(asker, "job.update", OwnedJob(stored.name(job), stored.admitted.user, queue))
+    return stored
+
+
+def _check_pending(job: int, stored: StoredJob) -> None:
     if stored.state is not State.PENDING:
         raise Refused(
             "not_pending", f"job {stored.name(job)} is {stored.state}; only pending jobs can be changed", status=409
         )
-    return stored
 
 
 def _check_array(job: int, stored: StoredJob, limit: int | None) -> None:

@@ -13,8 +13,11 @@ FIRST_PAUSE_S = 1.0
 LONGEST_PAUSE_S = 30.0
 MISSED_HEARTBEATS = 3
 
-Newest = tuple[int, int]
-"""Two allocation ids, 0 if there is none: the newest that waits for the node, and the newest that the node must end."""
+Newest = tuple[int, ...]
+"""Two allocation ids, 0 if there is none: the newest that waits for the node, and the newest that the node must end.
+
+If orders for running jobs wait, the id of the newest follows.
+"""
 
 
 class Waiting(msgspec.Struct, frozen=True, kw_only=True):

@@ -53,7 +53,8 @@ class Event(StrEnum):
     ``SPLIT``: tasks of an array get records of their own; it is an event of the array and the first one of each task.
     ``RUN_OUT``: the same, with the array's last pending task. ``MATCH``: tasks of an array that waits by index may
     start, or are cancelled, because their counterparts have ended. ``IDLE``: a running job has not used its GPUs for
-    ``devices.idle_notify_s``; it goes on. ``EXCEED_MEMORY``: the kernel killed processes of it for memory.
+    ``devices.idle_notify_s``; it goes on. ``EXCEED_MEMORY``: the kernel killed processes of it for memory. ``SIGNAL``:
+    its processes are to get a signal. ``UPDATE`` of a running job: it has another time limit.
     """
 
     SUBMIT = "submit"
@@ -75,8 +76,11 @@ class Event(StrEnum):
     RUN_OUT = "run_out"
     MATCH = "match"
     IDLE = "idle"
+    SIGNAL = "signal"
 
 
+RUNS_ON = (Event.IDLE, Event.SIGNAL, Event.UPDATE)
+"""Events after which a running job runs on."""
 _WAITING = (Event.HOLD, Event.RELEASE, Event.UPDATE, Event.ELIGIBLE, Event.SPLIT, Event.MATCH)
 _ENDS = {
     Event.COMPLETE: State.COMPLETED,
@@ -99,7 +103,7 @@ TRANSITIONS: Mapping[tuple[State | None, Event], State] = MappingProxyType(
         (State.ALLOCATED, Event.START): State.RUNNING,
         **{(State.ALLOCATED, event): state for event, state in _ENDS.items()},
         (State.ALLOCATED, Event.TAKE_BACK): State.PENDING,
-        (State.RUNNING, Event.IDLE): State.RUNNING,
+        **{(State.RUNNING, event): State.RUNNING for event in RUNS_ON},
         **{(State.RUNNING, event): state for event, state in _ENDS.items()},
     }
 )

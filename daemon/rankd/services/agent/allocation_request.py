@@ -131,7 +131,8 @@ class AllocationRequests:
         compare = node in self._compare
         self._compare.discard(node)
         known = self._runner.known(node) if compare else None
-        request = Take(agent=self._agent, known=known, instance=self._runner.instance)
+        done = self._runner.carried_out.of(node)
+        request = Take(agent=self._agent, known=known, instance=self._runner.instance, carried_out=done)
         try:
             async with self._slots:
                 message = await self._bus.request(
@@ -142,4 +143,5 @@ class AllocationRequests:
             if error.code == "unknown_node":
                 self._on_unknown()
             return _Answer(node, None)
+        self._runner.carried_out.recorded(node, done)
         return _Answer(node, message)

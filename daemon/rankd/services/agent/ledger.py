@@ -54,6 +54,10 @@ class Ledger(Generic[Key]):
         """Whether this allocation is known, or was known and is forgotten."""
         return key in self.entries or key in self._forgotten
 
+    def is_known(self, key: Key) -> bool:
+        """Whether the allocation runs, or its end is not recorded yet."""
+        return key in self.entries
+
     def end(self, entry: Entry[Key]) -> None:
         """Mark the allocation as ended."""
         if entry.ended:

@@ -162,6 +162,7 @@ class Planner:
             identity=identity,
             limits=self._limits(start),
             denied=self._denied(start),
+            holds=True,
         )
 
     def _default_output(self, start: StartJob, identity: Identity | None) -> str:

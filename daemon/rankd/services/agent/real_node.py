@@ -15,6 +15,7 @@ from contextlib import suppress
 from typing import TypeVar
 
 from rankd.core.errors import Refused
+from rankd.services.agent.carried_out import CarriedOut
 from rankd.services.agent.device_monitor import DeviceMonitor
 from rankd.services.agent.device_owner import Owners
 from rankd.services.agent.device_watch import Machine
@@ -75,6 +76,8 @@ class RealNode:
         self._outputs = OldOutputs(planner.output, self._ledger.jobs, has_users_rights=planner.has_users_rights)
         self._tidying: list[asyncio.Task[None]] = []
         self._link = KeeperLink(state.root, self._happened, self._lose_all)
+        self.carried_out = CarriedOut()
+        self._link.on_ordered = lambda order: self.carried_out.add(name, order)
         self.orphan_s = 60.0
         self._epilogs = Epilogs(name, state, clock)
         self._can_hook = True
@@ -133,6 +136,7 @@ class RealNode:
         self._group = group
         hello = await self._link.connect()
         self._can_hook = hello.hooks
+        self.carried_out.ask = self._link.ask if hello.orders else None
         log.info("%s", hello.limits)
         self.confinement = hello.confinement
         self._planner.confines = hello.confines
@@ -240,6 +244,8 @@ class RealNode:
         made = await self._claim(list(fresh.values()))
         await self._start([fresh[allocation] for allocation in fresh if allocation in made])
         self.cancel(self._name, cancels)
+        given = [one for order in orders for one in order.message.orders if self._ledger.is_known(one.allocation)]
+        self.carried_out.pass_on(given)
 
     async def _claim(self, starts: Sequence[StartJob]) -> set[int]:
         files = self._planner.denial.files_of

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
+from rankd.services.agent.carried_out import CarriedOut
 from rankd.services.agent.device_monitor import DeviceMonitor
 from rankd.services.keeper.proc import Identity
 from rankd.wire.message import AllocationMessage, NodeHooks, Report
@@ -34,6 +35,7 @@ class Runner(Protocol):
     which an interactive job without a client is ended. ``hooks``: programs around jobs. ``instance``: the id of the
     state directory; empty without one. ``monitor`` watches the node's cards; None if they are not watched.
     ``confinement``: whether jobs can be kept from devices of other jobs, in words; empty if nothing is known about it.
+    ``carried_out``: orders for running jobs.
     """
 
     grace_s: float
@@ -43,6 +45,7 @@ class Runner(Protocol):
     hooks: NodeHooks
     instance: str
     confinement: str
+    carried_out: CarriedOut
 
     def use_cluster(self, name: str) -> None:
         """Jobs that start from now on belong to the cluster of this name."""

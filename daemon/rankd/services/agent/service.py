@@ -205,6 +205,7 @@ class Agent:
             lambda: self._health.failure,
         )
         self._requests = AllocationRequests(bus, options.name, options.nodes, runner, self._registration.again)
+        runner.carried_out.tell = lambda node: self._requests.wake([node])
 
     def export(self, exported: Exported) -> None:
         """Export its figures. Agents are not asked over the bus, where each is in an account of its own."""

@@ -13,11 +13,13 @@ from collections.abc import Sequence
 import msgspec
 
 from rankd.core.model.job_environment import simulated_run
+from rankd.services.agent.carried_out import CarriedOut
 from rankd.services.agent.ledger import Entry, Ledger
 from rankd.services.agent.report import Reporter
 from rankd.services.agent.runner import Order
+from rankd.services.keeper.time_limit import TimeLimit
 from rankd.services.runtime.clock import Clock
-from rankd.wire.message import NodeHooks, Report, StartJob
+from rankd.wire.message import JobOrder, NodeHooks, Report, StartJob
 
 Place = tuple[str, int]
 """A node's name and an allocation."""
@@ -34,11 +36,13 @@ class SimulatedNodes:
         self.hooks = NodeHooks()  # nothing runs around a simulated job
         self.instance = ""
         self.confinement = ""
+        self.carried_out = CarriedOut()
         self.monitor = None
         self.around = None
         self._reporter = reporter
         self._clock = clock
         self._ledger: Ledger[Place] = Ledger()
+        self._limits: dict[Place, TimeLimit] = {}
 
     @property
     def unable(self) -> None:
@@ -59,22 +63,29 @@ class SimulatedNodes:
                     self._start(self._ledger.add(place, start.job), start)
         for order in orders:
             self.cancel(order.node, order.message.cancels)
+            for one in order.message.orders:
+                self._carry_out(order.node, one)
+
+    def _carry_out(self, node: str, order: JobOrder) -> None:
+        """Change a time limit. A simulated job has no processes, so signals reach nothing."""
+        limit = self._limits.get((node, order.allocation))
+        if limit is not None and order.signal is None:
+            limit.change(order.time_limit_s)
+        self.carried_out.add(node, order.id)
 
     def _start(self, entry: Entry[Place], start: StartJob) -> None:
         entry.started_at = self._clock()
         self._report(entry, kind="started")
         duration_s, exit_status = simulated_run(start.request)
-        limit_s = start.request.time_limit_s
-        loop = asyncio.get_running_loop()
-        if limit_s is not None and limit_s < duration_s:
-            timer = loop.call_later(limit_s, lambda: self._end(entry, cause="timeout", signal=signal.SIGTERM.value))
-        else:
-            timer = loop.call_later(duration_s, lambda: self._end(entry, exit_status=exit_status))
 
         def terminate(cause: str) -> None:
             timer.cancel()
             self._end(entry, cause=cause, signal=signal.SIGTERM.value)
 
+        limit = self._limits[entry.key] = TimeLimit(start.request.time_limit_s, lambda: terminate("timeout"))
+        loop = asyncio.get_running_loop()
+        timer = loop.call_later(duration_s, lambda: self._end(entry, exit_status=exit_status))
+        limit.begin()  # after the other timer: a job that ends at its limit has completed
         entry.terminate = terminate
 
     def cancel(self, node: str, allocations: Sequence[int]) -> None:
@@ -85,6 +96,7 @@ class SimulatedNodes:
                 entry.terminate("cancel")
 
     def _end(self, entry: Entry[Place], **fields: int | str) -> None:
+        self._limits.pop(entry.key).stop()
         self._ledger.end(entry)
         self._report(entry, **fields)
 

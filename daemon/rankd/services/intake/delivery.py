@@ -74,7 +74,13 @@ class Deliveries:
         request = decode_of_node(payload, Take)
         self._there_since[node] = self._clock()
         known = None if request.known is None else frozenset(request.known)
-        ask = Ask(node=node, agent=request.agent, known=known, instance=request.instance)
+        ask = Ask(
+            node=node,
+            agent=request.agent,
+            known=known,
+            instance=request.instance,
+            carried_out=request.carried_out,
+        )
         given = await self._group.do_together(self._give, ask, client=NODES)
         if given is None:
             message = f"agent '{request.agent}' does not represent node '{node}'; register again"

@@ -59,8 +59,11 @@ STATUS = {
         ),
         403,
     ),
-    **dict.fromkeys(("already_ended", "not_pending", "not_held"), 409),
-    **dict.fromkeys(("too_many_pending", "too_many_shapes", "too_many_constraints", "too_many_applications"), 429),
+    **dict.fromkeys(("already_ended", "not_pending", "not_held", "not_running"), 409),
+    **dict.fromkeys(
+        ("too_many_pending", "too_many_shapes", "too_many_constraints", "too_many_applications", "too_many_signals"),
+        429,
+    ),
 }
 """The status for a single job that can't be changed, by code; 400 for other codes."""
 

@@ -1,4 +1,4 @@
-"""Requests that change jobs: ``job.cancel``, ``hold``, ``release``, ``update``, of one job or of many.
+"""Requests that change jobs: ``job.cancel``, ``hold``, ``release``, ``signal``, ``update``, of one job or of many.
 
 Many jobs are changed part by part, each part in its own transaction, so that others can write in between. The jobs of
 a filter are looked up first and again in each part: a job that no longer matches the filter is not changed.
@@ -23,6 +23,7 @@ from rankd.core.errors import AboveLimit, RankdError, Refused, Unavailable
 from rankd.core.model.array import ArrayRequest
 from rankd.core.model.index_set import IndexSet, read
 from rankd.core.model.job import AcceptedJob
+from rankd.core.model.signal_name import parse_signal
 from rankd.services.intake.admitting import Admitting, Limits
 from rankd.services.intake.job_selection import (
     STATUS,
@@ -44,7 +45,7 @@ from rankd.store.engine.connection import Connection
 from rankd.store.engine.database import Database
 from rankd.store.engine.group_commit import MAX_GROUP, GroupCommit
 from rankd.store.record.descendant import descendants_of
-from rankd.store.record.job_action import act, closed_jobs, split_targets
+from rankd.store.record.job_action import act, closed_jobs, send_signals, split_targets
 from rankd.store.record.job_name import (
     Owner,
     Target,
@@ -60,7 +61,7 @@ from rankd.store.record.job_name import (
 from rankd.store.record.job_update import Judgement, judge, judge_again, reply_of, write_update
 from rankd.wire.job_selection import id_or_name
 from rankd.wire.job_update import JobUpdate
-from rankd.wire.message import Failed, JobCancel, JobFilter, JobSelection, SelectionReply
+from rankd.wire.message import Failed, JobCancel, JobFilter, JobSelection, JobSignal, SelectionReply
 
 Part = Callable[[list[Target]], Awaitable[SelectionReply]]
 """Changes some of the jobs, at most :data:`AT_ONCE`."""
@@ -80,7 +81,7 @@ class _Room(NamedTuple):
 
 
 class JobVerbs:
-    """The four verbs."""
+    """The five verbs."""
 
     def __init__(
         self,
@@ -100,9 +101,9 @@ class JobVerbs:
         self._is_stopping = False
 
     def verbs(self) -> list[Verb]:
-        """All four verbs."""
+        """All five verbs."""
         actions = [Verb(name, self._action(decide)) for decide, name in ACTIONS.items()]
-        return [Verb("job.update", self.update), *actions]
+        return [Verb("job.update", self.update), Verb("job.signal", self.signal), *actions]
 
     def stop(self) -> None:
         """Begin no further part. A request for many jobs is then answered with an error that asks to send it again."""
@@ -127,7 +128,7 @@ class JobVerbs:
             judgement = await self._database.read_in_thread(judged)
             warning = warning_of(judgement.verdicts, self._admitting.nodes.offered.doubt)
             if update.dry_run:
-                reply = reply_of(judgement.verdicts, judgement.failed)
+                reply = reply_of(judgement.all(), judgement.failed)
                 return msgspec.structs.replace(reply, warning=warning)
             judgement = await self._not_too_different(judgement)
 
@@ -155,6 +156,23 @@ class JobVerbs:
         reply = await self._in_parts(update, chosen, By(asker, "job.update"), part)
         self._admitting.learn()
         return reply
+
+    async def signal(self, asker: Submitter, payload: bytes) -> Reply:
+        """``job.signal``: send a signal to the processes of running jobs, once each."""
+        selection = read_selection(payload, JobSignal)
+        number = parse_signal(selection.signal)
+        chosen = chosen_filter(selection, asker, "job.signal")
+
+        async def part(targets: list[Target]) -> SelectionReply:
+            def work(connection: Connection) -> SelectionReply:
+                still = still_selected(connection, targets, chosen)
+                return send_signals(connection, still, asker, self._clock(), number, dry_run=selection.dry_run)
+
+            if selection.dry_run:
+                return await self._database.read_in_thread(work)
+            return await self._group.do(work, client=asker.user, weight=PER_CHANGE * weight_of(targets))
+
+        return await self._in_parts(selection, chosen, By(asker, "job.signal"), part)
 
     def _with_queues(self, asker: Submitter) -> Submitter:
         """The asker with the queues that the asker administers by the configuration in force."""
@@ -358,4 +376,4 @@ def _without(judgement: Judgement, refused: Mapping[int, AboveLimit]) -> Judgeme
         Failed(id=id_or_name(job, names[job]), code=error.code, message=error.message) for job, error in refused.items()
     ]
     kept = [verdict for verdict in judgement.verdicts if verdict.job not in refused]
-    return Judgement(kept, judgement.failed + failed)
+    return Judgement(kept, judgement.failed + failed, judgement.limits)

@@ -15,12 +15,13 @@ from rankd.core.model.job_environment import exit_of
 from rankd.core.model.outcome import OUT_OF_MEMORY, PROLOG_FAILED, memory_message
 from rankd.services.keeper.cgroup_job import GroupError, JobGroup, Used, measured
 from rankd.services.keeper.job_hooks import HURRIED, HookedJob
-from rankd.services.keeper.message import KeepJob, StartStep, StepHappened
+from rankd.services.keeper.message import KeepJob, OrderJob, StartStep, StepHappened
 from rankd.services.keeper.process import Ended, Process, not_forked
 from rankd.services.keeper.relay_process import RelayProcess
 from rankd.services.keeper.spawn import NOT_EXECUTABLE, HelperLost, StartFailure
 from rankd.services.keeper.step_run import StepRun
 from rankd.services.keeper.surroundings import Surroundings
+from rankd.services.keeper.time_limit import TimeLimit
 from rankd.services.runtime.life import is_set
 from rankd.wire.message import Report
 
@@ -62,6 +63,10 @@ class JobRun:
         self._started_at: float | None = None
         self._forked_s = time.monotonic()
         self._hang_up: asyncio.TimerHandle | None = None
+        self._limit = TimeLimit(order.time_limit_s, lambda: self.end("timeout", order.grace_s))
+        self._newest_order = 0
+        self._early_signals: list[int] = []
+        """What was to be sent before the command ran: it might have ended what was about to become the job."""
         self._kill: asyncio.TimerHandle | None = None
         self._kill_at = 0.0
 
@@ -102,6 +107,33 @@ class JobRun:
         elif self._process:
             self._process.signal_group(number)
             self._group.signal_others(number, self._process.pid)
+
+    def carry_out(self, order: OrderJob) -> None:
+        """Carry out an order once: the ids of the orders for a job ascend."""
+        if order.order <= self._newest_order:
+            return
+        self._newest_order = order.order
+        if order.signal is None:
+            self._limit.change(order.time_limit_s)
+        elif self._started_at is None:
+            self._early_signals.append(order.signal)
+        else:
+            self._signal_all(order.signal)
+
+    def _signal_all(self, number: int) -> None:
+        """Send a signal to the job's processes and to those of its steps, once to each.
+
+        A process that only holds a further node of the job gets none: it would end the job.
+        """
+        if self._process is None:
+            return
+        if not self._order.plan.holds:
+            self._process.signal_group(number)
+        if self._group.directories:
+            self._group.signal_others(number, self._process.pid)
+        else:
+            for step in self._steps.values():
+                step.signal(number)
 
     def start_step(self, order: StartStep) -> None:
         """Start a process beside the job's. A job that does not run has no steps; a step is started once."""
@@ -207,11 +239,10 @@ class JobRun:
 
     async def _attend(self, process: Process) -> Report:
         """Wait until the leader has ended. If the job is being ended, wait up to the grace time for its whole group."""
-        self._process, limit_s = process, self._order.time_limit_s
-        loop = asyncio.get_running_loop()
+        self._process = process
         if self._cause is not None:
             self._terminate(process)
-        limit = None if limit_s is None else loop.call_later(limit_s, self.end, "timeout", self._order.grace_s)
+        self._limit.begin()
         try:
             if failure := await process.executed(self._order.plan):
                 await process.exited()
@@ -221,11 +252,14 @@ class JobRun:
             if self._relay:
                 self._relay.begin(self._order.plan.identity, process.streams)
             self._around.tell(self._report(kind="started", at=self._started_at))
+            for number in self._early_signals:
+                self._signal_all(number)
             await process.exited()
             if self._kill:
                 await self._until_alone(process, self._kill_at)
         finally:
-            for timer in (limit, self._hang_up, self._kill):
+            self._limit.stop()
+            for timer in (self._hang_up, self._kill):
                 if timer:
                     timer.cancel()
             # from here on, no signal may be sent: its pid will be free

@@ -26,7 +26,17 @@ from rankd.services.keeper.connection import (
     silent,
     socket_path,
 )
-from rankd.services.keeper.message import LONGEST_LINE, Ask, Happened, Hello, Ping, StepHappened, line, read_tell
+from rankd.services.keeper.message import (
+    LONGEST_LINE,
+    Ask,
+    Happened,
+    Hello,
+    Ordered,
+    Ping,
+    StepHappened,
+    line,
+    read_tell,
+)
 from rankd.services.keeper.pulse import LOOK_EVERY_S, SILENT_S, Pulse, heard, look, unable
 from rankd.services.runtime.log_file import open_log
 from rankd.wire.message import Report
@@ -55,6 +65,8 @@ class KeeperLink:
         self._on_report = on_report
         self.on_step: Callable[[StepHappened], None] = lambda _step: None
         """What to do when a shell or step starts or ends."""
+        self.on_ordered: Callable[[int], None] = lambda _order: None
+        """What to do when an order is carried out."""
         self._on_lost = on_lost
         self._reader: asyncio.StreamReader | None = None
         self._writer: asyncio.StreamWriter | None = None
@@ -149,6 +161,8 @@ class KeeperLink:
                     self._on_report(told.report)
                 elif isinstance(told, StepHappened):
                     self.on_step(told)
+                elif isinstance(told, Ordered):
+                    self.on_ordered(told.order)
 
     def _heard(self) -> None:
         if self.unable:

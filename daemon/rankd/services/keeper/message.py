@@ -56,6 +56,18 @@ class SignalJob(msgspec.Struct, frozen=True, kw_only=True, tag="signal"):
     step: str | None = None
 
 
+class OrderJob(msgspec.Struct, frozen=True, kw_only=True, tag="order"):
+    """Carry out the intake's order with this id for a job, unless it was carried out before; answered by Ordered.
+
+    ``signal``: send it to the job's processes. None: the job has this time limit from now on, counted from its start.
+    """
+
+    allocation: int
+    order: int
+    signal: int | None = None
+    time_limit_s: float | None = None
+
+
 class StartStep(msgspec.Struct, frozen=True, kw_only=True, tag="step"):
     """Start a process in a running job, as its user and in its control group. ``environment``: added to the job's."""
 
@@ -87,6 +99,8 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True, tag="hello"):
     """Whether it knows sessions, steps and signals. Keepers of older versions do not."""
     hooks: bool = False
     """Whether it runs prologs and epilogs. Keepers of older versions do not."""
+    orders: bool = False
+    """Whether it carries out orders for running jobs. Keepers of older versions do not."""
     confinement: str = "jobs are NOT kept from devices of other jobs (their keeper is of an older version)"
 
 
@@ -107,12 +121,18 @@ class StepHappened(msgspec.Struct, frozen=True, kw_only=True, tag="step"):
     message: str | None = None
 
 
+class Ordered(msgspec.Struct, frozen=True, kw_only=True, tag="ordered"):
+    """An order is carried out, or its job does not run here any more."""
+
+    order: int
+
+
 class Pong(msgspec.Struct, frozen=True, kw_only=True, tag="pong"):
     """The answer to a :class:`Ping`."""
 
 
-Ask = KeepJob | EndJob | SignalJob | StartStep | Ping
-Tell = Hello | Happened | StepHappened | Pong
+Ask = KeepJob | EndJob | SignalJob | OrderJob | StartStep | Ping
+Tell = Hello | Happened | StepHappened | Ordered | Pong
 
 _encoder = msgspec.json.Encoder()
 read_ask = msgspec.json.Decoder(Ask).decode

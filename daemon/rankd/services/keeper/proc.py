@@ -41,7 +41,8 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
 
     ``identity`` None means the agent's own user. ``may_lack_cwd``: if the working directory does not exist, the command
     runs in ``/``, as at a login without a home. ``denied``: devices of this node that the command can't open.
-    ``session``: of an interactive command; then its relay writes the files.
+    ``session``: of an interactive command; then its relay writes the files. ``holds``: the process only holds a node of
+    the job, and gets no signals of users.
     """
 
     command: list[str]
@@ -56,6 +57,7 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     may_lack_cwd: bool = False
     denied: list[DeviceNumber] = []
     session: Session | None = None
+    holds: bool = False
 
 
 def all_pids() -> list[int]:

@@ -37,6 +37,8 @@ from rankd.services.keeper.message import (
     EndJob,
     Happened,
     Hello,
+    Ordered,
+    OrderJob,
     Ping,
     Pong,
     SignalJob,
@@ -147,6 +149,7 @@ class Keeper:
             confinement=self._groups.confinement,
             sessions=True,
             hooks=True,
+            orders=True,
         )
         writer.write(line(hello))
         with suppress(OSError):
@@ -178,6 +181,10 @@ class Keeper:
                 run.end(ask.cause, ask.grace_s, ask.hang_up_s)
         elif isinstance(ask, SignalJob | StartStep):
             self._do_in_job(ask)
+        elif isinstance(ask, OrderJob):
+            if run := self._runs.get(ask.allocation):
+                run.carry_out(ask)
+            self._tell(Ordered(order=ask.order))
         elif isinstance(ask, Ping):
             self._tell(Pong())
         elif ask.allocation not in self._runs:

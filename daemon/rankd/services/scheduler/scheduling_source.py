@@ -28,7 +28,7 @@ from rankd.services.scheduler.scheduled_queues import ScheduledQueues
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.last_id import last_id
 from rankd.store.feed.application import begun_applications
-from rankd.store.feed.job_end import has_freed_room
+from rankd.store.feed.job_end import has_freed_room, with_other_limits
 from rankd.store.feed.occupancy import open_since, read_open
 from rankd.store.feed.order import new_jobs_since, newest_generation, read_delta, read_leaves, staged_generation
 from rankd.store.feed.pending_kind import (
@@ -45,6 +45,7 @@ from rankd.store.record.all_nodes import all_nodes
 from rankd.store.record.catalog import Catalog
 
 ENDED = "ended"
+LIMITED = "limited"
 SUBMITTED = "submitted"
 NODES = "nodes"
 RESERVED = "reserved"
@@ -152,6 +153,9 @@ class SchedulingSource:
                 self.triggers.add(SUBMITTED)
             if has_freed_room(connection, self._revision):
                 self.triggers.add(ENDED)
+            if limited := with_other_limits(connection, self._revision):
+                self._occupancy.forget(limited)
+                self.triggers.add(LIMITED)
             self._revision = newest
         node_event = last_id(connection, "node_events")
         if node_event != self._node_event:

@@ -10,7 +10,7 @@ Uses SQLAlchemy Core, although every agent asks here for work: 200 agents withou
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -30,6 +30,7 @@ from rankd.store.engine.plan import in_order, most
 from rankd.store.engine.prepared import run_each
 from rankd.store.engine.word import TEXTS
 from rankd.store.record.allocation_device import devices_of
+from rankd.store.record.allocation_order import carried_out, newest_orders, open_orders
 from rankd.store.record.node_action import drain_undrained
 from rankd.store.record.report import take_reports
 from rankd.store.record.script import read_script
@@ -142,19 +143,25 @@ _WAITING = (
 
 
 class Ask(msgspec.Struct, frozen=True, kw_only=True):
-    """A request of an agent. ``known``: the allocations that it runs or still has to report; None: do not compare."""
+    """A request of an agent. ``known``: the allocations that it runs or still has to report; None: do not compare.
+
+    ``carried_out``: orders.
+    """
 
     node: str
     agent: str
     known: frozenset[int] | None
     instance: str = ""
+    carried_out: Sequence[int] = ()
 
 
 def waiting_nodes(connection: Connection) -> dict[str, Newest]:
-    """Nodes for which allocations, or ends of allocations, wait."""
+    """Nodes for which allocations, ends of allocations, or orders for running jobs wait."""
     waiting: dict[str, Newest] = {node: (newest, 0) for node, newest in connection.execute(_NEWEST)}
     for node, ids in _ends(connection).items():
         waiting[node] = (waiting.get(node, (0, 0))[0], ids[-1])
+    for node, order in newest_orders(connection).items():
+        waiting[node] = (*waiting.get(node, (0, 0)), order)
     return waiting
 
 
@@ -178,8 +185,11 @@ def give(connection: Connection, asks: Sequence[Ask], max_requeues: int, now: fl
     answers: list[Taken | None] = []
     ends = _ends(connection)
     for ask in asks:
-        holder = agents.get(ask.node)
-        if holder is None or holder.name != ask.agent or not holder.is_same(_agent(ask)):
+        if ask.carried_out and _represents(ask, agents):
+            carried_out(connection, ask.node, ask.carried_out)
+    orders = open_orders(connection)
+    for ask in asks:
+        if not _represents(ask, agents):
             answers.append(None)
             continue
         if ask.known is not None:
@@ -188,11 +198,16 @@ def give(connection: Connection, asks: Sequence[Ask], max_requeues: int, now: fl
         given += [{"allocation": start.allocation, "of_node": ask.node, "now": now} for start in starts]
         reports += [(ask.node, _end(id_, job, "cancel", now)) for id_, job in over]
         cancels = ends.get(ask.node, [])[:MOST_CANCELS]
-        answers.append(Taken(starts=starts, cancels=cancels, more=has_more))
+        answers.append(Taken(starts=starts, cancels=cancels, orders=orders.get(ask.node, []), more=has_more))
     run_each(connection, _TAKE, given)
     if reports:
         take_reports(connection, reports, max_requeues, now)
     return answers
+
+
+def _represents(ask: Ask, agents: Mapping[str, Agent]) -> bool:
+    holder = agents.get(ask.node)
+    return holder is not None and holder.name == ask.agent and holder.is_same(_agent(ask))
 
 
 def _agent(ask: Ask) -> Agent:

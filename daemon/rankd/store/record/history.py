@@ -43,6 +43,7 @@ from rankd.store.schema.job_table import IS_ACTIVE
 from rankd.store.schema.table import (
     allocation_devices,
     allocation_nodes,
+    allocation_orders,
     allocations,
     array_requests,
     arrays,
@@ -162,6 +163,7 @@ _DELETIONS = (
     delete(job_notifications).where(job_notifications.c.job_id.in_(values_of("ids"))),
     delete(device_uses).where(device_uses.c.allocation_id.in_(select(_RUN.id).where(_OF_OLD))),
     delete(allocation_devices).where(allocation_devices.c.allocation_id.in_(select(_RUN.id).where(_OF_OLD))),
+    delete(allocation_orders).where(allocation_orders.c.allocation_id.in_(select(_RUN.id).where(_OF_OLD))),
     delete(allocation_nodes).where(allocation_nodes.c.allocation_id.in_(select(_RUN.id).where(_OF_OLD))),
     delete(allocations).where(_OF_OLD),
     delete(jobs).where(_ARE_OLD),

@@ -1,4 +1,4 @@
-"""Cancelling, holding and releasing jobs. Reads their states and writes what ``core/change/job_action.py`` decides.
+"""Cancelling, holding, releasing and signalling jobs. Reads their states and writes what is decided in ``core/change``.
 
 Uses SQLAlchemy Core: each request with a filter builds its statement, which takes 0.2 ms longer than as text.
 """
@@ -13,7 +13,7 @@ from sqlalchemy import ColumnElement, bindparam, func, or_, select, update
 
 from rankd.core.admission.permission import OwnedJob, may
 from rankd.core.admission.submitter import Submitter
-from rankd.core.change.job_action import ACTIONS, PASSED_OVER, Decide, Decision, permitted
+from rankd.core.change.job_action import ACTIONS, PASSED_OVER, Decide, Decision, permitted, signalled
 from rankd.core.change.job_change import VIA, Change, EndRequest, JobState
 from rankd.core.errors import Refused
 from rankd.core.model.array import shown_list, shown_name
@@ -24,6 +24,7 @@ from rankd.core.model.queue_path import full_path
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.listed import values_of
 from rankd.store.engine.word import NUMBERS, TEXTS
+from rankd.store.record.allocation_order import crowded, order_signals
 from rankd.store.record.array import cancel_rests, end_arrays, split_these, which_are_arrays
 from rankd.store.record.job import apply_changes, read_states
 from rankd.store.record.job_name import Target, as_targets, records, records_of, without_records
@@ -110,8 +111,11 @@ def act(
     decide: Decide,
     *,
     dry_run: bool = False,
+    action: str | None = None,
 ) -> SelectionReply:
     """Apply a decision to each target; a failure does not stop the others. ``dry_run``: decide, but write nothing.
+
+    ``action``: what the rights are checked for; None: that of the decision in :data:`.ACTIONS`.
 
     A task without a record is decided about by the record of its array. It gets its own record if that allows the
     change.
@@ -124,7 +128,7 @@ def act(
     for target in targets:
         try:
             queue = found_in.get(target.job)
-            state = permitted(target.job, _state_of(target, states), asker, ACTIONS[decide], queue)
+            state = permitted(target.job, _state_of(target, states), asker, action or ACTIONS[decide], queue)
             decision = decide(target.job, state, asker, now)
         except Refused as error:
             if not (target.of_whole and error.code in PASSED_OVER):
@@ -139,6 +143,18 @@ def act(
         _act_on_tasks(connection, allowed, asker, now, decide, outcome)
         _write(connection, outcome, asker, now)
     return SelectionReply(done=outcome.done, failed=outcome.failed, names=outcome.names, jobs=sum(outcome.jobs))
+
+
+def send_signals(
+    connection: Connection, wanted: Iterable[Target | int], asker: Submitter, now: float, number: int, *, dry_run: bool
+) -> SelectionReply:
+    """Let the nodes of these running jobs send a signal to their processes."""
+    targets = as_targets(wanted)
+    decide = signalled(number, crowded(connection, records(targets)))
+    reply = act(connection, targets, asker, now, decide, dry_run=dry_run, action="job.signal")
+    if not dry_run:
+        order_signals(connection, reply.done, number)
+    return reply
 
 
 def closed_jobs(connection: Connection, jobs: Iterable[int], asker: Submitter, action: str) -> set[int]:

@@ -1,4 +1,4 @@
-"""Updating pending jobs. Reads them and writes what ``core/change/job_update.py`` decides.
+"""Updating pending jobs, and the time limits of running ones. Reads them and writes what ``core/change`` decides.
 
 There are two steps, so that the first needs no lock. :func:`judge` reads the jobs and decides. :func:`write_update`
 stores the decisions. A job that has changed in between is judged again. A job's values before and after are kept with
@@ -22,7 +22,18 @@ from rankd.core.admission.privacy import sees_only
 from rankd.core.admission.readmission import AdmittedJob
 from rankd.core.change.job_action import PASSED_OVER
 from rankd.core.change.job_change import VIA, Change
-from rankd.core.change.job_update import CONDITION_FIELDS, AwaitedJobs, StoredJob, Task, Verdict, decide_update
+from rankd.core.change.job_update import (
+    CONDITION_FIELDS,
+    AwaitedJobs,
+    StoredJob,
+    Task,
+    Update,
+    Verdict,
+    decide_update,
+    permitted_update,
+    with_added_limit,
+)
+from rankd.core.change.running_limit import RunningLimit, decide_limit
 from rankd.core.errors import Refused
 from rankd.core.model.array import shown_list
 from rankd.core.model.index_set import count, read
@@ -30,6 +41,7 @@ from rankd.core.model.job import BY_INDEX, Event, JobRequest, State
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.listed import listed, number_of
 from rankd.store.engine.word import VALUES
+from rankd.store.record.allocation_order import order_limits
 from rankd.store.record.array import forget_requests
 from rankd.store.record.array_match import match_again
 from rankd.store.record.catalog import Catalog
@@ -91,6 +103,12 @@ class Judgement(NamedTuple):
 
     verdicts: list[Verdict]
     failed: list[Failed]
+    limits: Sequence[RunningLimit] = ()
+    """Time limits of running jobs."""
+
+    def all(self) -> list[Verdict | RunningLimit]:
+        """The decisions about all jobs."""
+        return [*self.verdicts, *self.limits]
 
 
 def judge(connection: Connection, wanted: Iterable[Target | int], task: Task) -> Judgement:
@@ -99,16 +117,29 @@ def judge(connection: Connection, wanted: Iterable[Target | int], task: Task) ->
     stored, given = _read(connection, records(targets)), task.update.given()
     awaited = _awaited(connection, task, stored.values())
     verdicts: list[Verdict] = []
+    limits: list[RunningLimit] = []
     failed: list[Failed] = []
     for target in targets:
         try:
-            verdicts.append(decide_update(target.job, _of_target(target, stored), given, task, awaited))
+            known = permitted_update(target.job, _of_target(target, stored), task.asker)
+            wanted_of_job = with_added_limit(known.name(target.job), known, given, task.update)
+            if known.state is State.RUNNING and not known.is_array:
+                others = _beside(task.update)
+                limits.append(decide_limit(target.job, known, {**wanted_of_job, **others}, task.asker))
+            else:
+                verdicts.append(decide_update(target.job, known, wanted_of_job, task, awaited))
         except Refused as error:
             if not (target.of_whole and error.code in PASSED_OVER):
                 one = _of_target(target, stored)
                 name = target.name if one is None else id_or_name(target.job, one.name(target.job))
                 failed.append(Failed(id=name, code=error.code, message=error.message))
-    return Judgement(verdicts, failed)
+    return Judgement(verdicts, failed, limits)
+
+
+def _beside(update: Update) -> dict[str, object]:
+    """The given fields that are no fields of a request."""
+    fields = {"fixed_priority": update.fixed_priority, "array_limit": update.array_limit}
+    return {name: value for name, value in fields.items() if value is not msgspec.UNSET}
 
 
 def _of_target(target: Target, stored: Mapping[int, StoredJob]) -> StoredJob | None:
@@ -117,7 +148,7 @@ def _of_target(target: Target, stored: Mapping[int, StoredJob]) -> StoredJob | N
     return record if record is None or target.task is None else record._replace(alone=target.task)
 
 
-def names_of(verdicts: Iterable[Verdict]) -> tuple[list[str], int]:
+def names_of(verdicts: Iterable[Verdict | RunningLimit]) -> tuple[list[str], int]:
     """How people name the jobs of these verdicts, and how many jobs and tasks they are."""
     names, number = list[str](), 0
     for verdict in verdicts:
@@ -132,7 +163,7 @@ def write_update(connection: Connection, judgement: Judgement, task: Task, catal
     """Store the decisions."""
     ids = Ids(connection, catalog, task.now)
     changes: list[Change] = []
-    done: list[Verdict] = []
+    done: list[Verdict | RunningLimit] = []
     failed = list(judgement.failed)
     for verdict in judgement.verdicts:
         try:
@@ -141,16 +172,32 @@ def write_update(connection: Connection, judgement: Judgement, task: Task, catal
             done.append(verdict)
         except Refused as error:
             failed.append(Failed(id=verdict.stored.name(verdict.job), code=error.code, message=error.message))
-    apply_changes(connection, changes, task.now)
+    changed = [limit for limit in judgement.limits if limit.changes]
+    done += judgement.limits
+    apply_changes(connection, [*changes, *(_limit_change(limit, task) for limit in changed)], task.now)
+    order_limits(connection, {limit.job: limit.after for limit in changed})
     if task.update.depends_on is not msgspec.UNSET:
         waits = {change.job: task.update.depends_on for change in changes if "depends_on" in change.columns}
         replace_waits(connection, waits)
         match_again(connection, waits)
-    forget_requests(connection, [change.job for change in changes if "request" in change.columns])
+    has_new = [change.job for change in changes if "request" in change.columns]
+    forget_requests(connection, [*has_new, *(limit.job for limit in changed)])
     return reply_of(done, failed)
 
 
-def reply_of(done: Sequence[Verdict], failed: list[Failed]) -> SelectionReply:
+def _limit_change(limit: RunningLimit, task: Task) -> Change:
+    pairs = {name: {"before": before, "after": after} for name, (before, after) in limit.changes.items()}
+    return Change(
+        job=limit.job,
+        state=limit.stored.state,
+        event=Event.UPDATE,
+        actor=task.asker.user,
+        detail=pairs | ({} if task.asker.via is None else {VIA: task.asker.via}),
+        columns={"time_limit_s": limit.after, "request": limit.request, "request_id": None},
+    )
+
+
+def reply_of(done: Sequence[Verdict | RunningLimit], failed: list[Failed]) -> SelectionReply:
     """The reply about these jobs, with their names."""
     names, jobs = names_of(done)
     return SelectionReply(done=[verdict.job for verdict in done], failed=failed, names=names, jobs=jobs)
@@ -167,18 +214,19 @@ def judge_again(
 
     ``still`` returns those of them that are still selected. All jobs are judged again if other tables are in force.
     """
-    jobs = [verdict.job for verdict in judgement.verdicts]
+    jobs = [one.job for one in judgement.all()]
     if before.tables is now.tables:
         jobs = _changed_since(connection, judgement)
     if not jobs:
         return judgement
     again, gone = judge(connection, still(jobs), now), set(jobs)
     kept = [verdict for verdict in judgement.verdicts if verdict.job not in gone]
-    return Judgement(kept + again.verdicts, judgement.failed + again.failed)
+    limits = [limit for limit in judgement.limits if limit.job not in gone]
+    return Judgement(kept + again.verdicts, judgement.failed + again.failed, [*limits, *again.limits])
 
 
 def _changed_since(connection: Connection, judgement: Judgement) -> list[int]:
-    judged = [[verdict.job, verdict.stored.revision] for verdict in judgement.verdicts]
+    judged = [[one.job, one.stored.revision] for one in judgement.all()]
     return list(connection.execute(_CHANGED, {"wanted": judged}).scalars())
 
 

@@ -91,6 +91,18 @@ allocation_nodes = Table(
     ),
 )
 
+allocation_orders = Table(
+    "allocation_orders",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("allocation_id", ForeignKey("allocations.id"), nullable=False),
+    Column("node", Text, nullable=False),
+    Column("signal", Integer, comment="to send to the job's processes; null: the time limit changes"),
+    Column("time_limit_s", Float, comment="from the job's start; null: none"),
+    Index("allocation_orders_allocation", "allocation_id"),
+    sqlite_autoincrement=True,
+)
+
 allocation_devices = Table(
     "allocation_devices",
     metadata,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from rankd.store.schema.allocation_table import (
     allocation_devices,
     allocation_nodes,
+    allocation_orders,
     allocations,
     node_events,
     nodes,
@@ -39,6 +40,7 @@ __all__ = [
     "adapters",
     "allocation_devices",
     "allocation_nodes",
+    "allocation_orders",
     "allocations",
     "applications",
     "array_requests",

@@ -12,8 +12,7 @@ from rankd.cli.main import COMMANDS, _parser, main
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("cancel -s TERM 17", "there is no option -s: jobs get SIGTERM"),
-        ("cancel --signal=TERM 17", "there is no option --signal: jobs get SIGTERM"),
+        ("cancel --batch 17", "there is no option --batch: all processes of a job"),
         ("nodes -Nel", "there is no option -e: -N -l shows each node"),
         ("nodes -Nzl", "there is no option -z; "),
         ("queue -O jobid", "there is no option -O: -o takes columns by letters; `rankd queue -o %` lists them"),

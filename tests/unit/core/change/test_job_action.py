@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from rankd.core.admission.submitter import Submitter
-from rankd.core.change.job_action import ACTIONS, cancel, hold, permitted, release
+from rankd.core.change.job_action import ACTIONS, cancel, hold, permitted, release, signalled
 from rankd.core.change.job_change import Change, EndRequest, JobState
 from rankd.core.errors import Refused
 from rankd.core.model.job import ACTIVE_STATES, FINAL_STATES, URGENCY_DEFAULT, Event, State
@@ -129,3 +129,30 @@ def test_its_owner_releases_an_own_hold_and_one_of_unknown_origin(held_by):
 
 def test_each_decision_has_its_verb():
     assert {ACTIONS[decide] for decide in (cancel, hold, release)} == {"job.cancel", "job.hold", "job.release"}
+
+
+RUNNING = msgspec.structs.replace(PENDING, state=State.RUNNING, allocation=3)
+
+
+def test_a_running_job_gets_a_signal_and_runs_on():
+    change = signalled(10, ())(7, RUNNING, ALICE, 5.0)
+    assert isinstance(change, Change)
+    assert (change.event, change.actor, change.detail, change.columns) == (
+        Event.SIGNAL,
+        "alice",
+        {"signal": "USR1"},
+        {},
+    )
+
+
+@pytest.mark.parametrize("state", sorted(set(State) - {State.RUNNING}))
+def test_only_running_jobs_get_signals(state):
+    assert refused(signalled(10, ()), 7, job(state=state, allocation=3), ROOT, 5.0) == ("not_running", 409)
+
+
+def test_an_array_that_has_no_pending_task_left_gets_none_itself():
+    assert refused(signalled(10, ()), 7, job(state=State.RUNNING), ROOT, 5.0) == ("not_running", 409)
+
+
+def test_signals_that_no_node_fetches_are_bounded():
+    assert refused(signalled(10, {7}), 7, RUNNING, ROOT, 5.0) == ("too_many_signals", 429)

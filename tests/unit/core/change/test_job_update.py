@@ -55,7 +55,7 @@ def refused(*arguments, **fields):
 
 
 def test_the_fields_of_an_update_are_those_of_the_message():
-    others = {*JobSelection.__struct_fields__, "fixed_priority", "array_limit"}
+    others = {*JobSelection.__struct_fields__, "fixed_priority", "array_limit", "add_time_limit_s"}
     assert tuple(name for name in JobUpdate.__struct_fields__ if name not in others) == CHANGEABLE_FIELDS
     assert set(CHANGEABLE_FIELDS) <= set(JobRequest.__struct_fields__)
 

@@ -7,7 +7,7 @@ import pytest
 from rankd.core.model.job import JobRequest
 from rankd.services.agent.runner import Order
 from rankd.services.agent.simulated_nodes import SimulatedNodes
-from rankd.wire.message import AllocationMessage, StartJob
+from rankd.wire.message import AllocationMessage, JobOrder, StartJob
 
 NOW = 1000.0
 
@@ -93,3 +93,18 @@ async def test_all_jobs_end_with_the_agent(nodes, reporter):
     await nodes.all_ended()
     assert {end.cause for end in reporter.ends().values()} == {"agent_stopped"}
     assert nodes.unable is None
+
+
+async def test_a_simulated_job_has_its_new_time_limit_and_ignores_signals(nodes, reporter):
+    await take(nodes, start(1, "sleep", "60", time_limit_s=50.0), start(2, "sleep", "60"))
+    orders = [
+        JobOrder(id=1, allocation=1, signal=9),
+        JobOrder(id=2, allocation=1, time_limit_s=0.0),
+        JobOrder(id=3, allocation=9, time_limit_s=0.0),
+    ]
+    async with asyncio.TaskGroup() as group:
+        await nodes.take([Order("n1", AllocationMessage(orders=orders))], group)
+    while 1 not in reporter.ends():
+        await asyncio.sleep(0)
+    assert (reporter.ends()[1].cause, nodes.carried_out.of("n1"), nodes.running("n1")) == ("timeout", [1, 2, 3], [2])
+    nodes.cancel("n1", [2])

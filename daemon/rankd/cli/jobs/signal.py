@@ -1,0 +1,53 @@
+"""``rankd signal``: sends a signal to the processes of running jobs (scancel -s), by id or by a filter."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from rankd.cli.common.option import add_asker, add_command, add_place, job_names
+from rankd.cli.jobs.cancel_hold_release import selection
+from rankd.cli.jobs.selection import act, add_report
+from rankd.cli.look.queue import add_filters
+from rankd.wire.message import JobSelection, JobSignal
+
+if TYPE_CHECKING:
+    from rankd.cli.common.option import Subparsers
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add the command."""
+    text = (
+        "Send a signal to all processes of running jobs, also to those of their shells and steps. Each gets it once."
+        " Options come first, or last."
+    )
+    parser = add_command(subparsers, "signal", run, text)
+    parser.add_argument(
+        "job",
+        type=job_names,
+        nargs="*",
+        metavar="JOB",
+        help="job ids: 17 or 17-20; tasks: 17_[1-5,9]",
+    )
+    parser.add_argument("signal", metavar="SIGNAL", help="a name or a number: USR1, SIGUSR1 or 10")
+    add_filters(parser)
+    add_report(parser)
+    add_place(parser)
+    add_asker(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Send the request, and print the jobs that could not be signalled."""
+    return act(arguments, "job.signal", with_signal(selection(arguments), arguments.signal))
+
+
+def with_signal(chosen: JobSelection, signal: str) -> JobSignal:
+    """The request to send these jobs a signal.
+
+    Raises:
+        Refused: ``bad_signal``.
+    """
+    from rankd.core.model.signal_name import parse_signal
+
+    parse_signal(signal)
+    return JobSignal(id=chosen.id, ids=chosen.ids, filter=chosen.filter, dry_run=chosen.dry_run, signal=signal)

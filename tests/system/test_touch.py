@@ -1,0 +1,77 @@
+"""Signals and time limits of running jobs, with real processes of which some are killed."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+from watch import PATIENCE_S
+
+ALICE = ("--as", "alice")
+COUNTS = "trap 'echo got >>{0}' USR1; echo up >>{0}; while :; do sleep 0.05; done"
+
+
+@pytest.fixture(scope="module")
+def site(shared_machine):
+    shared_machine.start()
+    return shared_machine
+
+
+def until(condition) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def runs(site, *words, command=("sleep", "1000")):
+    job = int(site.rankd("submit", *ALICE, "--parsable", *words, "--", *command))
+    until(lambda: state(site, job) == "running")
+    return job
+
+
+def state(site, job):
+    [row] = site.rows("SELECT state FROM job WHERE id = ?", job)
+    return row["state"]
+
+
+def events(site, job, event):
+    rows = site.rows("SELECT actor, detail FROM job_event WHERE job_id = ? AND event = ? ORDER BY id", job, event)
+    return [(row["actor"], json.loads(row["detail"])) for row in rows]
+
+
+def test_a_signal_comes_once_also_if_services_are_killed(site, tmp_path):
+    seen = tmp_path / "seen"
+    job = runs(site, "-t", "60", command=("sh", "-c", COUNTS.format(seen)))
+    until(lambda: seen.exists() and seen.read_text() == "up\n")
+    assert site.rankd("signal", *ALICE, str(job), "USR1") == ""
+    for service in ("intake", "scheduler", "nats"):
+        site.kill(service)
+    until(lambda: seen.read_text() == "up\ngot\n")
+    site.rankd("cancel", *ALICE, "--signal", "10", str(job))
+    until(lambda: seen.read_text() == "up\ngot\ngot\n")
+    assert [detail["signal"] for _, detail in events(site, job, "signal")] == ["USR1", "USR1"]
+    assert "belongs to 'alice'" in site.rankd_fails("signal", "--as", "bob", str(job), "KILL")
+    site.rankd("signal", *ALICE, "--me", "KILL")
+    until(lambda: state(site, job) == "failed")
+    assert "only running jobs get signals" in site.rankd_fails("signal", *ALICE, str(job), "USR1")
+    site.rankd_fails("signal", *ALICE, str(job), "NONSENSE")
+    assert seen.read_text() == "up\ngot\ngot\n"
+
+
+def test_a_running_job_has_its_new_time_limit(site):
+    job = runs(site, "-t", "60")
+    site.rankd("update", *ALICE, str(job), "--time=-30m")
+    assert "administrators" in site.rankd_fails("update", *ALICE, str(job), "-t", "+1h")
+    site.rankd("update", "--admin", "--as", "root", str(job), "-t", "+1h")
+    assert "only its time limit" in site.rankd_fails("update", *ALICE, str(job), "-J", "other")
+    [row] = site.rows("SELECT time_limit_s FROM job WHERE id = ?", job)
+    assert row["time_limit_s"] == 5400.0
+    changes = [(who, told["time_limit_s"]) for who, told in events(site, job, "update")]
+    assert changes == [
+        ("alice", {"before": 3600.0, "after": 1800.0}),
+        ("root", {"before": 1800.0, "after": 5400.0}),
+    ]
+    site.rankd("update", *ALICE, str(job), "-t", "1s")
+    until(lambda: state(site, job) == "timeout")
