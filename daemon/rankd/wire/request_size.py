@@ -140,6 +140,7 @@ LIMITS: Final[Mapping[type[msgspec.Struct], Mapping[str, TextLimit | Parts]]] = 
     ReportRequest: {
         "at": TextLimit(64),
         "weights": Parts(100, "factors", keys=TextLimit(64), advice="name fewer"),
+        "classes": Parts(100, "classes", keys=TextLimit(MAX_NAME), advice="name fewer"),
         "qos": Parts(100, "QoS", keys=TextLimit(MAX_NAME), advice="name fewer"),
         "offsets": Parts(100, "queues", keys=TextLimit(1_024), advice="name fewer"),
         "submit": TextLimit(16 * 2**20, advice="try fewer jobs at a time"),
