@@ -68,7 +68,7 @@ def test_the_command_is_one_that_exists(name):
         assert _parser(words[0]).parse_args(words).run
 
 
-@pytest.mark.parametrize("name", set(SERVICES) - set(POSTGRES))
+@pytest.mark.parametrize("name", sorted(set(SERVICES) - set(POSTGRES)))
 def test_a_container_has_no_right_that_it_does_not_need(name):
     service = SERVICES[name]
     assert service["read_only"] is True
