@@ -83,8 +83,9 @@ class RunningJob:
             RankdError: the refusal, or the last error.
         """
         while True:
+            left_s = ASK_S if until is None else max(AGAIN_S, until - time.monotonic())
             try:
-                return await self._bus.request(self._who.subject(verb), payload, kind, timeout_s=ASK_S)
+                return await self._bus.request(self._who.subject(verb), payload, kind, timeout_s=min(ASK_S, left_s))
             except Unavailable:
                 if until is not None and time.monotonic() + AGAIN_S >= until:
                     raise
