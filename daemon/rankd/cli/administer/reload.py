@@ -94,7 +94,8 @@ def _dry_run(arguments: argparse.Namespace) -> int:
         print("a reload would change:" if lines else "a reload would change nothing")
         _print_changes(lines, len(lines))
     arguments.config, arguments.live_config = directory, None
-    arguments.weights, arguments.qos, arguments.offset, arguments.submit = [], [], [], None
+    arguments.weights, arguments.class_value, arguments.qos, arguments.offset = [], [], [], []
+    arguments.submit, arguments.summary = None, False
     return whatif.report(arguments, checked)
 
 
