@@ -46,6 +46,8 @@ from rankd.wire.subject import session_in, session_out
 
 ASK_S = 5.0
 PAUSE_S = 0.2
+AGAIN_S = 1.0
+"""Missing bytes are asked for again after this time."""
 
 Write = Callable[[str, bytes, Callable[[], None]], None]
 """Writes bytes of a stream, then calls back in the loop."""
@@ -74,7 +76,7 @@ class Attachment:
         self._written = dict(self._next)
         self._told: dict[str, int] = {}
         self._ended: set[str] = set()
-        self._asked_again: dict[str, int] = {}
+        self._asked_again: dict[str, tuple[int, float]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_unheard = asyncio.Event()
         self._is_open = False
@@ -154,8 +156,10 @@ class Attachment:
         expected = self._next.setdefault(stream, offset)
         self._written.setdefault(stream, offset)
         if offset > expected:  # something was lost with a connection
-            if self._asked_again.get(stream) != expected:
-                self._asked_again[stream] = expected
+            now_s = asyncio.get_running_loop().time()
+            asked_for, asked_s = self._asked_again.get(stream, (-1, 0.0))
+            if asked_for != expected or now_s - asked_s >= AGAIN_S:  # what was asked for may be lost as well
+                self._asked_again[stream] = (expected, now_s)
                 await self.send(Again(stream=stream, offset=expected))
             return
         fresh = part[expected - offset :]
