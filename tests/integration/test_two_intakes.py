@@ -82,8 +82,12 @@ async def test_a_limit_of_pending_jobs_holds_for_both_together(two, url):
         assert len(batch.body["accepted"]) == 3
         batch = await holder.do("job.submit", {"jobs": [JOB] * 20}, "bob")
         assert len(batch.body["accepted"]) == 7
+        keyed = [JOB | {"key": f"k{at}"} for at in range(10)]
+        await beside.do("job.submit", {"jobs": keyed[:9]}, "carol")
+        batch = await beside.do("job.submit", {"jobs": [keyed[9], keyed[0]]}, "carol")
+        assert len(batch.body["accepted"]) == 2, "a job that is stored already takes no room"
     counts = 'SELECT "user", count(*) FROM jobs GROUP BY 1 ORDER BY 1'
-    assert rows(url, counts) == [("alice", 10), ("bob", 10)]
+    assert rows(url, counts) == [("alice", 10), ("bob", 10), ("carol", 10)]
 
 
 async def test_a_limit_of_shapes_holds_for_both_together(two, url):

@@ -33,9 +33,10 @@ class Beside(Watch):
         self._after = None
         if self.group is not None and self.group.role is None:
             be_brief(connection)
-        self._found = found = newest(connection)
+        found = newest(connection)
         is_new = found.event > self.known.event
         self._limits.notice(pending_since(connection, self.known.event) if is_new else ())
+        self._found = found  # only now: if the jobs could not be read, the next transaction reads them
         if found.version != self.known.version:
             raise Behind
 

@@ -134,7 +134,9 @@ class JobLimits:
         if not self._pending.is_within(numbers_of(jobs).keys(), self._more.numbers):
             known = known_keys(connection, [(job.user, job.request.key) for job in jobs if job.request.key is not None])
             new = [job for job in jobs if (job.user, job.request.key) not in known]
-            if new and not self._pending.is_within(numbers_of(new).keys(), self._more.numbers):
+            more = Counter(self._more.numbers)
+            more.subtract(numbers_of([job for job in jobs if (job.user, job.request.key) in known]))
+            if new and not self._pending.is_within(numbers_of(new).keys(), more):
                 return False
         return self._variety.is_within(jobs, self._more, lambda name: _variety(connection, name))
 

@@ -48,7 +48,7 @@ class Offer:
         async with self._one_by_one:
             self._verbs += verbs
             self._of_nodes |= of_nodes
-            if self._listens:
+            if self._listens and not self._has_ended:
                 await self._endpoints.serve(verbs, of_nodes)
 
     async def end(self) -> None:

@@ -176,8 +176,8 @@ class VarietyLimits:
     def _has_room(self, name: str | None, known: Variety, own: set[Keys], others: Variety | None) -> bool:
         """Whether what is known, these jobs' keys, and those of others are within the limits together."""
         for kind, limit in enumerate(self._limits(name)):
-            present = known[kind] if others is None else known[kind] | others[kind]
-            if len(present | ({keys[kind] for keys in own} - {None})) > limit.most:
+            added = {keys[kind] for keys in own} - {None} | (set() if others is None else others[kind])
+            if len(known[kind]) + len(added - known[kind]) > limit.most:  # what is known is large: it is not copied
                 return False
         return True
 
