@@ -26,8 +26,11 @@ def shown_duration(seconds: float | None) -> str:
 
 
 def shown_time(at: float | None) -> str:
-    """An instant in local time, to the second; ``N/A`` for None."""
-    return "N/A" if at is None else time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(at))
+    """An instant in local time, to the second; ``N/A`` for None, and for what is no date."""
+    try:
+        return "N/A" if at is None else time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(at))
+    except (OverflowError, ValueError, OSError):  # of a record that something else wrote
+        return "N/A"
 
 
 def in_local_time(text: str) -> str:

@@ -8,6 +8,7 @@ from typing import NamedTuple, cast
 
 import msgspec
 
+from rankd.core.admission.admit import check_when
 from rankd.core.admission.submitter import Submitter
 from rankd.core.change.job_update import LIMIT, StoredJob
 from rankd.core.errors import Refused, admins_only
@@ -30,10 +31,13 @@ class RunningLimit(NamedTuple):
         return {} if self.before == self.after else {LIMIT: (self.before, self.after)}
 
 
-def decide_limit(job: int, stored: StoredJob, given: Mapping[str, object], asker: Submitter) -> RunningLimit:
+def decide_limit(
+    job: int, stored: StoredJob, given: Mapping[str, object], asker: Submitter, default: float | None = None
+) -> RunningLimit:
     """The result of an update for one running job, with which the asker may do this.
 
-    ``given``: the changed fields, and those beside them that are no fields of a request.
+    ``given``: the changed fields, and those beside them that are no fields of a request. ``default``: the limit
+    (seconds) of a job that asks for none, as configured.
 
     Raises:
         Refused: ``not_pending`` (another field), ``bad_time_limit``, ``admins_only`` (a longer limit).
@@ -44,12 +48,14 @@ def decide_limit(job: int, stored: StoredJob, given: Mapping[str, object], asker
         raise Refused(
             "not_pending", f"job {stored.name(job)} is running; only its time limit can be changed", LIMIT, 409
         )
-    after = cast("float | None", given[LIMIT])
+    asked = cast("float | None", given[LIMIT])
+    after = default if asked is None else asked
     if after is not None and not 0 < after < math.inf:
         raise Refused("bad_time_limit", f"time_limit_s is {after}; give seconds above 0", LIMIT)
     if not asker.privileged and (math.inf if after is None else after) > (math.inf if before is None else before):
         raise admins_only("a longer time limit of a running job", asker.user, LIMIT)
     changed = msgspec.structs.replace(request, time_limit_s=after)
+    check_when(changed)
     return RunningLimit(job, stored, before, after, _encode(changed).decode())
 
 

@@ -7,6 +7,7 @@ The job is its own session, so one signal reaches all of its processes that have
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import select
 import signal
@@ -20,6 +21,8 @@ from rankd.services.keeper.spawn import LONGEST_ANSWER, NOT_EXECUTABLE, Helper, 
 from rankd.services.keeper.state import ProcessRecord
 from rankd.services.keeper.terminal import STREAMS
 from rankd.services.runtime.clock import Clock
+
+log = logging.getLogger("rankd.keeper")
 
 ABANDON_S = 10.0
 MOST_STREAMS = 8
@@ -91,14 +94,19 @@ class Process:
             loop.remove_reader(self.descriptor)
 
     def signal_group(self, number: int) -> None:
-        """Send a signal to all processes of the group. Does nothing after :meth:`reap`."""
+        """Send a signal to all processes of the group. Does nothing after :meth:`reap`.
+
+        Processes that run as another user now, such as those of sudo, are left alone without the right to signal them.
+        """
         if self._reaped:
             return
         try:
             os.killpg(self.pid, number)
         except ProcessLookupError:  # the child has not made its session yet
-            with suppress(ProcessLookupError):
+            with suppress(ProcessLookupError, PermissionError):
                 signal.pidfd_send_signal(self.descriptor, number)
+        except PermissionError as error:
+            log.warning("no process of group %d can be signalled: %s", self.pid, error)
 
     def has_company(self) -> bool:
         """Whether the group has living processes besides the leader. Searches /proc."""

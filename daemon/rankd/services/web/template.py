@@ -59,7 +59,10 @@ def _instant(at: float | None) -> Markup | str:
     """A time, in UTC; the script of the page shows it in the visitor's own time zone."""
     if at is None:
         return NONE
-    found = time.gmtime(at)
+    try:
+        found = time.gmtime(at)
+    except (OverflowError, ValueError, OSError):  # no date; one record must not keep a whole page from being shown
+        return NONE
     iso, shown = time.strftime("%Y-%m-%dT%H:%M:%SZ", found), time.strftime("%Y-%m-%d %H:%M:%S UTC", found)
     return Markup('<time datetime="{}">{}</time>').format(iso, shown)
 

@@ -125,7 +125,8 @@ def judge(connection: Connection, wanted: Iterable[Target | int], task: Task) ->
             wanted_of_job = with_added_limit(known.name(target.job), known, given, task.update)
             if known.state is State.RUNNING and not known.is_array:
                 others = _beside(task.update)
-                limits.append(decide_limit(target.job, known, {**wanted_of_job, **others}, task.asker))
+                default = task.tables.settings.scheduling.default_time_limit_s
+                limits.append(decide_limit(target.job, known, {**wanted_of_job, **others}, task.asker, default))
             else:
                 verdicts.append(decide_update(target.job, known, wanted_of_job, task, awaited))
         except Refused as error:

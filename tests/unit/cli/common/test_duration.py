@@ -21,6 +21,7 @@ def test_no_limit_is_shown_as_unlimited():
 def test_instants_are_shown_in_local_time():
     assert shown_time(NOW) == "2030-05-17T14:30:15"
     assert shown_time(None) == "N/A"
+    assert shown_time(1e34) == "N/A", "one such record must not keep a list from being shown"
     assert time.tzname, "the machine has a time zone"
 
 

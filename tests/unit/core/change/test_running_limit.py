@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from rankd.core.admission.admit import MAX_TIME_LIMIT_S
 from rankd.core.admission.priority_class import Resolved
 from rankd.core.admission.readmission import AdmittedJob
 from rankd.core.admission.submitter import Submitter
@@ -52,6 +53,23 @@ def test_only_an_administrator_may_lengthen(before, after):
 def test_a_limit_is_a_time(after):
     with pytest.raises(Refused, match="give seconds above 0"):
         decided(60.0, after, ROOT)
+
+
+@pytest.mark.parametrize("asker", [ALICE, ROOT])
+@pytest.mark.parametrize("after", [1e300, MAX_TIME_LIMIT_S + 1.0])
+def test_a_limit_that_no_job_may_have_when_it_is_submitted_is_refused(asker, after):
+    """A job without a limit got one of 1e300 s: its end was no date, and lists of jobs could not be shown."""
+    with pytest.raises(Refused, match="give at most"):
+        decided(None, after, asker)
+
+
+def test_no_limit_means_the_configured_one():
+    given = {"time_limit_s": None}
+    assert decide_limit(7, running(3_600.0), given, ALICE, 60.0).after == 60.0
+    with pytest.raises(Refused) as caught:
+        decide_limit(7, running(30.0), given, ALICE, 60.0)
+    assert caught.value.code == "admins_only"
+    assert decide_limit(7, running(30.0), given, ROOT, None).after is None
 
 
 @pytest.mark.parametrize("given", [{"name": "x"}, {"time_limit_s": 5.0, "fixed_priority": 3}, {}])

@@ -5,12 +5,17 @@ import json
 import pytest
 from markupsafe import Markup
 
-from rankd.services.web.template import MOST_CHARACTERS, Template, _brief
+from rankd.services.web.template import MOST_CHARACTERS, NONE, Template, _brief, _instant
 
 
 @pytest.mark.parametrize(("seconds", "shown"), [(0.00042, "0.4 ms"), (0.0123, "12 ms"), (1.26, "1.3 s"), (0, "0.0 ms")])
 def test_a_short_duration_has_a_unit(seconds, shown):
     assert _brief(seconds) == shown
+
+
+def test_what_is_no_date_keeps_no_page_from_being_shown():
+    assert _instant(1e34) == NONE
+    assert "1970-01-01 00:00:01 UTC" in _instant(1.0)
 
 
 def test_a_chart_of_many_points_is_whole_and_escaped():
