@@ -109,7 +109,7 @@ class Session:
 @pytest.fixture
 def session(tmp_path):
     """In a directory that looks like a fresh clone."""
-    for name in ("config", "examples"):
+    for name in ("config", "examples", "tests/trace"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
     (tmp_path / ".venv").symlink_to(BIN.parent)
     session = Session(tmp_path)
