@@ -192,7 +192,7 @@ async def test_a_health_check_ends_with_an_agent_that_is_killed(broker, tmp_path
         assert alive(pids[1])
         intake.hooks = NodeHooks(health_check=site.program("next"))
         async with an_agent(options_of(broker, tmp_path)):
-            await intake.until(lambda: intake.heartbeats[-1].health == "")
+            await intake.until(lambda: bool(intake.heartbeats) and intake.heartbeats[-1].health == "")
     assert not alive(pids[1])
 
 

@@ -185,7 +185,7 @@ async def test_an_intake_without_the_role_answers_no_nodes_and_takes_over_with_a
         await client.submit()
         do(url, "UPDATE roles SET epoch = 3, holder = 'another'")
         reply = await client.do("job.submit", JOB)
-        assert reply.body["code"] == "role_lost"
+        assert reply.body["code"] in {"role_lost", "stopping"}  # the write sees it first, or the renewal of the lease
         with pytest.raises(BaseExceptionGroup):
             await task.__aexit__(None, None, None)
     assert rows(url, "SELECT count(*) FROM jobs") == [(2,)]

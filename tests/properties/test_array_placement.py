@@ -8,8 +8,9 @@ import pytest
 from builder import NOW, node, problem, shape, views
 from placement_problem import random_problem
 
+from rankd.core.model.reason_code import ARRAY_LIMIT, RESOURCES
 from rankd.core.placement.cycle import run_cycle
-from rankd.core.placement.problem import ARRAY_LIMIT, RESOURCES, Hold
+from rankd.core.placement.problem import Hold
 from rankd_plugins.node_sort.binpacking import Binpacking
 from rankd_plugins.node_sort.fair import Fair
 

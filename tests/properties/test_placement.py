@@ -14,19 +14,13 @@ from placement_reference import Reference
 
 from rankd.core.model.node import NodeState
 from rankd.core.model.quantity import Resources
+from rankd.core.model.reason_code import NO_NODE_FITS, QUEUE_QUOTA, RESERVED, RESOURCES, USER_LIMIT
 from rankd.core.model.setting import PrioritySettings
 from rankd.core.placement.constraint import parse_constraints, satisfied
 from rankd.core.placement.cycle import run_cycle
 from rankd.core.placement.kind_table import KindTable
 from rankd.core.placement.partition_state import PartitionState
-from rankd.core.placement.problem import (
-    NO_NODE_FITS,
-    QUEUE_QUOTA,
-    RESERVED,
-    RESOURCES,
-    USER_LIMIT,
-    PartitionProblem,
-)
+from rankd.core.placement.problem import PartitionProblem
 from rankd.core.placement.traversal import Traversal
 from rankd.core.ranking.queue_view import roll_up
 from rankd.core.ranking.ranking import rank

@@ -9,8 +9,9 @@ from effort import effort
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rankd.core.model.reason_code import RESERVED, RESOURCES
 from rankd.core.placement.cycle import run_cycle
-from rankd.core.placement.problem import RESERVED, RESOURCES, Hold
+from rankd.core.placement.problem import Hold
 from rankd_plugins.node_sort.fair import Fair
 
 

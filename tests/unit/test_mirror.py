@@ -191,6 +191,7 @@ ELSEWHERE = {
     "cli/jobs/cancel_hold_release.py": "tests/unit/cli/jobs/test_delivery.py",
     "cli/jobs/signal.py": "tests/system/test_touch.py",
     "cli/jobs/submit.py": "tests/unit/client/batch/test_request.py",
+    "core/model/reason_code.py": "tests/unit/core/placement/test_reason.py",
     "cli/look/accounting_field.py": "tests/unit/cli/look/test_look.py",
     "cli/look/acct.py": "tests/unit/cli/look/test_look.py",
     "cli/look/event_follower.py": "tests/integration/test_watch.py",

@@ -44,7 +44,7 @@ _OF_COMMAND: dict[str, dict[str, str]] = {
     "prio": {"-M --cluster --clusters --local --federation": _CLUSTERS},
     "acct": {
         "-a --allusers": "all jobs that you may see are listed; leave it out",
-        "-b --brief -l --long": _COLUMNS,
+        "-b --brief": _COLUMNS,
         "-r": "write -p PARTITIONS",
         "--parsable": "write -P, which separates columns by |",
         "-N --nodelist": "`rankd queue -w NODES` lists the jobs on nodes",

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from rankd.core.forecast.live import Live
 from rankd.core.forecast.run import ForecastRun, Pace
-from rankd.core.placement.problem import RESERVED, RESOURCES
+from rankd.core.model.reason_code import RESERVED, RESOURCES
 
 BEYOND = "beyond the horizon"
 HELD = "held"

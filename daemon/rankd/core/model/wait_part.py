@@ -17,7 +17,7 @@ import msgspec
 
 from rankd.core.admission.dependency import BEGIN_TIME
 from rankd.core.model.job import URGENCY_HOLD, State
-from rankd.core.placement.problem import NO_NODE_FITS, RESERVED, RESOURCES
+from rankd.core.model.reason_code import NO_NODE_FITS, RESERVED, RESOURCES
 
 
 class WaitCause(StrEnum):

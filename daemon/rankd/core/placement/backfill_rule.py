@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 
+from rankd.core.model.reason_code import RESERVED, RESOURCES
 from rankd.core.model.setting import SchedulingSettings
-from rankd.core.placement.problem import RESERVED, RESOURCES, PartitionProblem
+from rankd.core.placement.problem import PartitionProblem
 
 
 class BackfillRule:

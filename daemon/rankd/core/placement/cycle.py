@@ -16,6 +16,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from rankd.core.model.quantity import LARGEST
+from rankd.core.model.reason_code import ARRAY_LIMIT, RESERVED, RESOURCES
 from rankd.core.placement.array_limit import ArrayLimits
 from rankd.core.placement.backfill_rule import BackfillRule
 from rankd.core.placement.case import Case, Cases
@@ -24,16 +25,7 @@ from rankd.core.placement.free_group import largest_by_group
 from rankd.core.placement.node_index import Finder, NodeIndex
 from rankd.core.placement.node_set import SLOTS
 from rankd.core.placement.node_table import NodeSortPolicy, NodeTable
-from rankd.core.placement.problem import (
-    ARRAY_LIMIT,
-    RESERVED,
-    RESOURCES,
-    CycleOutcome,
-    PartitionProblem,
-    Placement,
-    Reservation,
-    WaitReason,
-)
+from rankd.core.placement.problem import CycleOutcome, PartitionProblem, Placement, Reservation, WaitReason
 from rankd.core.placement.quota import QuotaBook, charge, most_within, over
 from rankd.core.placement.reason import (
     Reason,

@@ -18,13 +18,6 @@ from rankd.core.ranking.columns import NO_GROUP, FloatArray, IntArray
 from rankd.core.ranking.order import Applications
 from rankd.core.ranking.queue_view import QueueView
 
-QUEUE_QUOTA = "queue quota"
-USER_LIMIT = "user limit"
-NO_NODE_FITS = "no node fits"
-RESOURCES = "resources"
-RESERVED = "reserved"
-ARRAY_LIMIT = "array limit"
-
 Backfill = Literal["easy", "conservative", "none", "strict"]
 BackfillOrder = Literal["rank", "shortest"]
 

@@ -18,7 +18,8 @@ import msgspec
 from rankd.core.model.amount_text import shown_amount
 from rankd.core.model.quantity import Resources
 from rankd.core.model.queue import Limit, limits_of
-from rankd.core.placement.problem import QUEUE_QUOTA, USER_LIMIT, Tenant
+from rankd.core.model.reason_code import QUEUE_QUOTA, USER_LIMIT
+from rankd.core.placement.problem import Tenant
 from rankd.core.placement.queue_index import QueueIndex
 from rankd.core.placement.request import Kind
 from rankd.core.ranking.columns import NO_GROUP

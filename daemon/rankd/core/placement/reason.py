@@ -12,9 +12,9 @@ from rankd.core.model.amount_text import compared, shown_amount
 from rankd.core.model.device import Device, DeviceState, is_device_kind, is_of, model_of, without_sum
 from rankd.core.model.node import Node, NodeState
 from rankd.core.model.quantity import Resources
+from rankd.core.model.reason_code import NO_NODE_FITS, RESERVED, RESOURCES
 from rankd.core.placement.node_set import Demand
 from rankd.core.placement.node_table import NodeTable
-from rankd.core.placement.problem import NO_NODE_FITS, RESERVED, RESOURCES
 from rankd.core.placement.quota import Account, Over
 from rankd.core.placement.request import Shape, counted_nodes, described_request
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from rankd.core.admission.dependency import BEGIN_TIME, DEPENDENCY, NEVER
 from rankd.core.model.job import BY_INDEX, FINAL_STATES, SINGLETON, State
-from rankd.core.placement.problem import ARRAY_LIMIT
+from rankd.core.model.reason_code import ARRAY_LIMIT
 from rankd.store.engine.word import (
     VALUES,
     after,

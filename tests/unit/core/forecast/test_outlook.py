@@ -6,8 +6,8 @@ from simulated import a_job, a_site
 
 from rankd.core.forecast.live import LaterJob, Need
 from rankd.core.forecast.outlook import AWAITED, BEYOND, HELD, NO_LIMIT
+from rankd.core.model.reason_code import NO_NODE_FITS
 from rankd.core.model.setting import SchedulingSettings
-from rankd.core.placement.problem import NO_NODE_FITS
 
 STRICT = SchedulingSettings(backfill="strict")
 

@@ -1,9 +1,9 @@
 import pytest
 from builder import node, problem, views
 
+from rankd.core.model.reason_code import QUEUE_QUOTA, RESOURCES
 from rankd.core.model.setting import SchedulingSettings
 from rankd.core.placement.backfill_rule import BackfillRule, useless_order
-from rankd.core.placement.problem import QUEUE_QUOTA, RESOURCES
 
 ONE = views(("root", {}), ("root.a", {}))
 

@@ -6,8 +6,9 @@ from rankd.core.instant import shown_instant
 from rankd.core.model.device import Device, offered
 from rankd.core.model.node import NodeState
 from rankd.core.model.queue import NodeSort
+from rankd.core.model.reason_code import NO_NODE_FITS, QUEUE_QUOTA, RESERVED, RESOURCES
 from rankd.core.placement.cycle import run_cycle
-from rankd.core.placement.problem import NO_NODE_FITS, QUEUE_QUOTA, RESERVED, RESOURCES, Hold
+from rankd.core.placement.problem import Hold
 from rankd.core.ranking.priority import INT32_MIN
 from rankd_plugins.node_sort.binpacking import Binpacking
 from rankd_plugins.node_sort.fair import Fair

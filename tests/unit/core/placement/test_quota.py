@@ -3,7 +3,8 @@
 from builder import kind, shape, views
 
 from rankd.core.model.queue import Limit
-from rankd.core.placement.problem import QUEUE_QUOTA, USER_LIMIT, Tenant
+from rankd.core.model.reason_code import QUEUE_QUOTA, USER_LIMIT
+from rankd.core.placement.problem import Tenant
 from rankd.core.placement.queue_index import QueueIndex
 from rankd.core.placement.quota import Account, QuotaBook, charge, most_within, over, places_within
 

@@ -6,7 +6,7 @@ from builder import node, shape, table
 
 from rankd.core.model.device import Device, DeviceState, offered
 from rankd.core.model.node import NodeState
-from rankd.core.placement.problem import NO_NODE_FITS, RESERVED, RESOURCES
+from rankd.core.model.reason_code import NO_NODE_FITS, RESERVED, RESOURCES
 from rankd.core.placement.reason import lacking, not_able, reserved
 
 NODES = table(node("n1"), node("n2", vcore=2000))
