@@ -42,23 +42,30 @@ class Passwords:
     async def user(self, service: str, name: str, password: str, address: str) -> str:
         """The user whom this signs in.
 
+        Only what is checked counts as an attempt: not what can be no password, and not what PAM has not answered.
+
         Raises:
             Refused: ``bad_sign_in``, ``too_many_attempts``.
             Unavailable: ``busy``, ``no_pam``.
         """
         begun = time.monotonic()
+        question = Question(service=service, user=name, password=password, address=address)
+        if not _is_possible(question):
+            raise await failed(begun, address)
         if wait_s := self.attempts.begin(name, address, begun):
             minutes = int(wait_s // 60) + 1
             message = f"there were too many attempts to sign in; try again in {minutes} min"
             raise Refused("too_many_attempts", message, status=429)
-        found = await self._checked(Question(service=service, user=name, password=password, address=address))
+        try:
+            found = await self._checked(question)
+        except Unavailable:
+            self.attempts.take_back(name, address, begun)
+            raise
         if found is None:
             raise await failed(begun, address)
         return found
 
     async def _checked(self, question: Question) -> str | None:
-        if not _is_possible(question):
-            return None
         if self._waiting >= MOST_WAITING:
             raise Unavailable("busy", "too many people sign in at this moment; try again in a few seconds")
         self._waiting += 1
