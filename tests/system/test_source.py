@@ -64,7 +64,7 @@ def test_looking_commands_print_the_same_on_the_file_and_over_the_bus(machine, t
 
 
 COMPARING = """
-import json, os, sys
+import json, os, re, sys
 import numpy, nats, uvloop
 import rankd.bus.connection, rankd.cli.what_if.dump, rankd.cli.what_if.whatif
 import rankd.config.evaluation, rankd.store.look.job_list, rankd.store.look.queue_list
@@ -81,7 +81,8 @@ def run(words, place):
         sys.argv[1:] = words
         sys.exit(main())
     status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    return status, open("out").read() or open("err").read()
+    text = open("out").read() or open("err").read()
+    return status, re.sub(r'("waited_[a-z]+_s": )[0-9.e-]+', r"\\1 until now", text)  # it grows while they run
 
 wrong = []
 for words in commands:
