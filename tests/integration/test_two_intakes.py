@@ -14,6 +14,7 @@ from integration.stage import connected, ready, running, write_config
 
 from rankd.bus.connection import Bus
 from rankd.services.intake import intake as intake_module
+from rankd.services.intake import service as service_module
 from rankd.services.intake.service import IntakeOptions, run
 
 JOB = {"command": ["true"]}
@@ -135,6 +136,50 @@ async def test_a_reloaded_configuration_counts_at_the_other_at_once(two, url):
         assert (await holder.ask(f"{ADMIN}.config.reload", {})).body["is_new"]
         await beside.submit()
     assert rows(url, "SELECT count(*) FROM jobs") == [(2,)]
+
+
+@pytest.mark.usefixtures("no_follower")
+async def test_a_reload_while_the_other_one_starts_counts_there(broker, second_broker, url, tmp_path, monkeypatch):
+    """Between the moment at which it has read the configuration, and the one at which it answers."""
+    monkeypatch.chdir(tmp_path)
+    config = write_config(tmp_path / "config", **rule(max_pending_per_user=10))
+    first, second = (IntakeOptions(nats=one.url, db=url, config=config) for one in (broker, second_broker))
+    read = service_module._recorded_unless
+    async with (
+        Bus(broker.url, "probe") as one, Bus(second_broker.url, "probe") as other,
+        connected(broker.url) as holder, connected(second_broker.url) as beside,
+        running(run, first),
+    ):  # fmt: skip
+        await ready(one, "intake")
+
+        async def read_before_a_reload(*args):
+            found = await read(*args)
+            write_config(config, **rule(max_pending_per_user=1))
+            assert (await holder.ask(f"{ADMIN}.config.reload", {})).body["is_new"]
+            return found
+
+        monkeypatch.setattr(service_module, "_recorded_unless", read_before_a_reload)
+        async with running(run, second):
+            await ready(other, "intake")
+            await beside.submit()
+            assert (await beside.do("job.submit", JOB)).body.get("code") == "too_many_pending"
+
+
+async def test_many_requests_that_see_a_change_at_once_load_it_once(two, monkeypatch):
+    loads, read = [], intake_module.read_catalog
+
+    def counted(connection):
+        loads.append(1)
+        return read(connection)
+
+    async with two(**rule()) as (holder, beside, _):
+        await beside.submit()
+        assert (await holder.ask(f"{ADMIN}.class.create", URGENT)).status is None
+        monkeypatch.setattr(intake_module, "read_catalog", counted)
+        async with asyncio.TaskGroup() as group:
+            asked = [group.create_task(beside.do("class.list", {})) for _ in range(30)]
+        assert all("deadline" in [one["name"] for one in task.result().body["classes"]] for task in asked)
+        assert len(loads) == 1
 
 
 async def test_what_a_node_offers_counts_at_the_other_at_once(two):

@@ -83,7 +83,7 @@ class Intake:
         self._node_event = -1
         self._node_types: frozenset[str] = frozenset()
         self._nodes_seen = -1
-        self._loading = asyncio.Lock()
+        self._loading, self._starting = asyncio.Lock(), asyncio.Lock()
         self.host_groups = HostGroupsOfUsers(self.users, self._keep_groups, self._forget_admitted)
         self._admission = Admission(self.host_groups.use(configuration, admission_tables(configuration, catalog)))
         self.database, self.bus, self.clock = database, bus, clock
@@ -120,9 +120,12 @@ class Intake:
         """The tables that submissions are checked against at present."""
         return self._admission.tables
 
-    async def prepare(self) -> None:
-        """Read what requests are answered with. What others write from now on is counted besides."""
-        self.beside.known = await self.database.read(newest)
+    async def prepare(self, version: int) -> None:
+        """Read what requests are answered with. What others write from now on is counted besides.
+
+        ``version``: of the catalog, read before the configuration and the catalog were.
+        """
+        self.beside.known = (await self.database.read(newest))._replace(version=version)
         await self.inputs.run_once()
         await self.limits.start()
         self.host_groups.start(await self.database.read(lambda c: recorded_groups(c.exec_driver_sql)))
@@ -152,13 +155,18 @@ class Intake:
             except Unavailable as error:
                 await patience.wait(error)
 
-    async def load(self) -> None:
+    async def load(self, seen: int | None = None) -> None:
         """Load the catalog, and the configuration if another intake has recorded a new one.
 
-        The version is read first: what changes meanwhile is found by the next transaction.
+        The version is read first: what changes meanwhile is found by the next transaction. ``seen``: the version for
+        which it is loaded. Many may ask at once, and what one of them has loaded is not loaded again.
         """
         async with self._loading:
+            if seen is not None and seen == self.beside.known.version:
+                return
             version = (await self.database.read(newest)).version
+            if seen is not None and version == self.beside.known.version:
+                return
             if self.is_beside:
                 await self._load_configuration()
             await self._load_catalog(self.configuration)
@@ -185,14 +193,21 @@ class Intake:
         """Load what other intakes have changed, if they have; returns whether they had."""
         if not self.is_beside:
             return False
-        present = await self.database.read(lambda c: (newest(c).version, last_id(c, "node_events")))
         changes, nodes = self.beside.changes, self._nodes_seen
-        if present[0] != self.beside.known.version:
-            await self.load()
-        if present[1] != nodes:
-            self.nodes.start(await self.database.read(lambda c: all_nodes(c.connection)))
-            self._nodes_seen = present[1]
+        version, event = await self.database.read(lambda c: (newest(c).version, last_id(c, "node_events")))
+        if version != self.beside.known.version:
+            await self.load(version)
+        if event != self._nodes_seen:
+            await self._load_nodes()
         return (changes, nodes) != (self.beside.changes, self._nodes_seen)
+
+    async def _load_nodes(self) -> None:
+        """Read the nodes, unless another request has done so meanwhile."""
+        async with self._starting:
+            event = await self.database.read(lambda c: last_id(c, "node_events"))
+            if event != self._nodes_seen:
+                self.nodes.start(await self.database.read(lambda c: all_nodes(c.connection)))
+                self._nodes_seen = event
 
     async def follow(self) -> None:
         """Look once a second what others have written, so that each transaction sees little that is new."""

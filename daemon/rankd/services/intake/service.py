@@ -32,6 +32,7 @@ from rankd.services.runtime.metric.exported import Exported
 from rankd.services.runtime.standby import take_role
 from rankd.store.engine.database import Database
 from rankd.store.engine.url import open_database
+from rankd.store.feed.new_pending import newest
 from rankd.store.record.catalog import forget_idle_queues, read_catalog, with_shares
 from rankd.store.record.configuration import newest_configuration
 from rankd.store.schema.migration import shipped
@@ -81,6 +82,7 @@ async def _start(options: IntakeOptions, stack: AsyncExitStack, clock: Clock) ->
     bus.loops.reasons.append(database.trouble)
     taking = asyncio.create_task(take_role(database, ROLE, clock))  # noqa: TID251 - see charge()
     stack.push_async_callback(end_tasks, taking)
+    version = (await database.read(newest)).version  # first: what changes from now on is loaded again
     recorded = await _recorded_unless(taking, database)
     if recorded is None:
         await taking
@@ -98,7 +100,7 @@ async def _start(options: IntakeOptions, stack: AsyncExitStack, clock: Clock) ->
     intake.runnable.local = options.local
     if options.creds is not None:
         intake.entry.gateways.use(options.creds.parent)
-    await intake.prepare()
+    await intake.prepare(version)
     if recorded is None:
         return intake, None
     log.info("ready to answer users, beside the holder of the role")
