@@ -13,6 +13,7 @@ from integration.lease_stage import do, new_database, rows, until
 from integration.stage import connected, ready, running, write_config
 
 from rankd.bus.connection import Bus
+from rankd.bus.health import ask_health
 from rankd.services.intake import intake as intake_module
 from rankd.services.intake import service as service_module
 from rankd.services.intake.service import IntakeOptions, run
@@ -163,6 +164,31 @@ async def test_a_reload_while_the_other_one_starts_counts_there(broker, second_b
             await ready(other, "intake")
             await beside.submit()
             assert (await beside.do("job.submit", JOB)).body.get("code") == "too_many_pending"
+
+
+async def test_a_configuration_that_can_not_be_used_lets_nobody_in_until_another_one_is_recorded(
+    two, url, monkeypatch, second_broker
+):
+    def record(files):
+        do(url, f"""INSERT INTO configurations (at, actor, event, directory, changes, digest, files)
+            SELECT at, actor, event, directory, changes, digest, {files}
+            FROM configurations WHERE id = 1""")  # fmt: skip
+        do(url, "UPDATE versions SET number = number + 1 WHERE name = 'catalog'")
+
+    monkeypatch.setattr(intake_module, "FOLLOW_EVERY_S", 0.2)
+    async with two(**rule()) as (_, beside, _), Bus(second_broker.url, "asker") as bus:
+        await beside.submit()
+        record("""'{"rankd.toml": "[of_a_later_version]"}'""")
+        assert (await beside.do("job.submit", JOB)).body.get("code") in ("busy", "configuration_unusable")
+        for refused in (await beside.do("job.submit", JOB), await beside.do("class.list", {})):
+            assert refused.body["code"] == "configuration_unusable"
+        health = await ask_health(bus, "intake")
+        assert (health.ready, health.code) == (False, "configuration_unusable")
+        assert rows(url, "SELECT count(*) FROM jobs") == [(1,)]
+        record("files")
+        async with asyncio.timeout(60):
+            while (await beside.do("job.submit", JOB)).status is not None:
+                await asyncio.sleep(0.1)
 
 
 async def test_many_requests_that_see_a_change_at_once_load_it_once(two, monkeypatch):

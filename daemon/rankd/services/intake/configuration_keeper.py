@@ -27,7 +27,7 @@ from rankd.config.configuration import Configuration, read_files
 from rankd.config.difference import differences
 from rankd.config.other_writer import other_writers
 from rankd.core.admission.submitter import Submitter
-from rankd.core.errors import ConfigurationError, Problem, RankdError, Refused
+from rankd.core.errors import ConfigurationError, Problem, RankdError, Refused, Unavailable
 from rankd.services.runtime.clock import Clock
 from rankd.services.runtime.life import is_set
 from rankd.services.runtime.service_configuration import last_recorded, parsed
@@ -36,7 +36,7 @@ from rankd.store.engine.database import Database
 from rankd.store.engine.group_commit import GroupCommit
 from rankd.store.record.all_nodes import all_nodes
 from rankd.store.record.catalog import Catalog, sync_catalog
-from rankd.store.record.configuration import Recorded, newest_recorded
+from rankd.store.record.configuration import Recorded, newest_configuration, newest_recorded
 from rankd.store.record.new_configuration import record
 from rankd.wire.codec import decode_strict
 from rankd.wire.configuration import Reload, Reloaded
@@ -51,6 +51,16 @@ MOST_LINES = 500
 """The most changes in an answer, or problems in a refusal. The records and `rankd config check` have all of them."""
 
 EMPTIED = "is empty, and was not when it was recorded; write it, or accept the empty file with `rankd reload`"
+
+
+class Unusable(Unavailable):
+    """This process can't use the configuration that is in force, so it answers nobody by an older one."""
+
+    def __init__(self, number: int, error: ConfigurationError) -> None:
+        message = f"this intake can't use configuration {number}, which another one has recorded: {_cut(error)}"
+        super().__init__("configuration_unusable", message)
+        self.number = number
+
 
 Use = Callable[[Configuration, Catalog], Awaitable[None]]
 
@@ -175,6 +185,8 @@ class ConfigurationKeeper:
 
     def __init__(self, directory: Path, database: Database, group: GroupCommit, use: Use, clock: Clock) -> None:
         self.number: int | None = None
+        self.unusable: Unusable | None = None
+        """Why the configuration in force is not used, if it can't be."""
         self._directory = directory
         self._database = database
         self._group = group
@@ -247,6 +259,25 @@ class ConfigurationKeeper:
         nodes = await self._database.read_in_thread(lambda c: all_nodes(c.connection))
         of_nodes = await asyncio.to_thread(about_nodes, configuration, nodes or known_nodes(configuration))
         return [str(problem) for problem in (*configuration.warnings, *of_nodes)][:MOST_LINES]
+
+    async def find_newer(self) -> Found | None:
+        """The configuration in force, if it is another one than this process uses.
+
+        Raises:
+            Unusable: this process can't use it. That is logged and counted once.
+        """
+        number = await self._database.read(lambda c: newest_configuration(c.exec_driver_sql))
+        if self.unusable is not None and self.unusable.number == number:
+            raise self.unusable
+        try:
+            found = None if number in (None, self.number) else await find_recorded(self._database)
+        except ConfigurationError as error:
+            self.note(error)
+            self.unusable = Unusable(number or 0, error)
+            log.error("requests are refused: %s", self.unusable)  # noqa: TRY400 - the error tells what to do
+            raise self.unusable from None
+        self.unusable, self.number = None, number
+        return found
 
     def note(self, error: ConfigurationError) -> None:
         """Note that the files were refused."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -24,7 +23,7 @@ from rankd.core.errors import RankdError, Refused, Unavailable
 from rankd.core.model.access import AccessList
 from rankd.core.model.node import Node, NodeState
 from rankd.services.intake.beside import Beside
-from rankd.services.intake.configuration_keeper import ConfigurationKeeper, Found, Taken, find_recorded
+from rankd.services.intake.configuration_keeper import ConfigurationKeeper, Found, Taken, Unusable
 from rankd.services.intake.delivery import Deliveries
 from rankd.services.intake.device_reports import DeviceReports
 from rankd.services.intake.entry import Entry
@@ -54,7 +53,6 @@ from rankd.store.feed.new_pending import newest
 from rankd.store.record.adapter import InForce
 from rankd.store.record.all_nodes import all_nodes
 from rankd.store.record.catalog import Catalog, admission_tables, read_catalog, with_shares
-from rankd.store.record.configuration import newest_configuration
 from rankd.store.record.new_user_group import save_user_groups
 from rankd.store.record.node import read_nodes
 from rankd.store.record.user_group import recorded_groups
@@ -87,7 +85,6 @@ class Intake:
         self.host_groups = HostGroupsOfUsers(self.users, self._keep_groups, self._forget_admitted)
         self._admission = Admission(self.host_groups.use(configuration, admission_tables(configuration, catalog)))
         self.database, self.bus, self.clock = database, bus, clock
-        self.probe = partial(probe, database, bus)
         self.relay = Relay(database, bus, ROLE, clock, lambda: self.configuration.settings.privacy.jobs)
         self.limits = JobLimits(lambda: self.configuration.settings.admission, database)
         self.beside = Beside(self.limits)
@@ -98,7 +95,7 @@ class Intake:
         self.reports = Reports(database.url)
         self.estimates = ShownEstimates(database, bus, lambda: self.group.role, clock)
         self.rests = Rests(clock)
-        self.entry = Entry(lambda: self.configuration, self.host_groups, self.rests)
+        self.entry = Entry(self._usable, self.host_groups, self.rests)
         self.runnable = RunnableUsers(lambda: self.configuration.settings.admission.submitters, self.users)
         self._new_jobs = NewJobs(self.group, self.limits, self, clock)
         self.jobs = JobVerbs(database, self.group, self, self.limits, self.rests, clock)
@@ -119,6 +116,17 @@ class Intake:
     def tables(self) -> AdmissionTables:
         """The tables that submissions are checked against at present."""
         return self._admission.tables
+
+    def _usable(self) -> Configuration:
+        """The configuration in force: nobody has rights by an older one, if that can't be used here."""
+        if self.keeper.unusable is not None:
+            raise self.keeper.unusable
+        return self.configuration
+
+    async def probe(self) -> str:
+        """See :func:`.life.probe`. Who can't use the configuration in force is not ready."""
+        self._usable()
+        return await probe(self.database, self.bus)
 
     async def prepare(self, version: int) -> None:
         """Read what requests are answered with. What others write from now on is counted besides.
@@ -152,6 +160,8 @@ class Intake:
             try:
                 await self.load()
                 is_loaded = True
+            except Unusable:
+                return  # nothing can be admitted; follow() looks whether that has changed
             except Unavailable as error:
                 await patience.wait(error)
 
@@ -174,9 +184,7 @@ class Intake:
 
     async def _load_configuration(self) -> None:
         """Use the configuration that is recorded, and the inputs of adapters."""
-        number = await self.database.read(lambda c: newest_configuration(c.exec_driver_sql))
-        if number != self.keeper.number and (found := await find_recorded(self.database)) is not None:
-            self.keeper.number = number
+        if (found := await self.keeper.find_newer()) is not None:
             await self._use_configuration(found.configuration, with_shares(self.catalog, found.configuration))
         else:
             await self.inputs.run_once()

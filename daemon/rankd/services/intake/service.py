@@ -19,7 +19,7 @@ from rankd.bus.connection import STREAM_BYTES, Bus
 from rankd.bus.stream import ensure_streams, until_done
 from rankd.bus.tls_files import TlsFiles
 from rankd.core.admission.runnable_user import LocalRights
-from rankd.core.errors import Unavailable
+from rankd.core.errors import ConfigurationError, Unavailable
 from rankd.identity.credentials import source_of
 from rankd.services.intake.configuration_keeper import Found, Taken, find, find_recorded, start_with
 from rankd.services.intake.export import export
@@ -125,14 +125,19 @@ async def _found(database: Database, options: IntakeOptions) -> Found:
 
 async def _recorded_unless(taking: asyncio.Task[None], database: Database) -> tuple[int, Found] | None:
     """The recorded configuration, with which to answer while another intake has the role; None once it is free."""
+    refused: int | None = None
     while True:
         await asyncio.wait([taking], timeout=FREE_S if database.has_standbys else None)
         if taking.done():
             return None
         with suppress(Unavailable):
             number = await database.read(lambda c: newest_configuration(c.exec_driver_sql))
-            if number is not None and (found := await find_recorded(database)) is not None:
-                return number, found
+            try:
+                if number not in (None, refused) and (found := await find_recorded(database)) is not None:
+                    return number or 0, found
+            except ConfigurationError as error:
+                refused = number
+                log.error("waiting, since configuration %s can't be used here: %s", number, error)  # noqa: TRY400
 
 
 async def _begin_role(database: Database, bus: Bus, found: Found, clock: Clock) -> tuple[Found, Taken]:
