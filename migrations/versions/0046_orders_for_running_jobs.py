@@ -24,6 +24,7 @@ def upgrade() -> None:
         sqlite_autoincrement=True,
     )
     op.create_index("allocation_orders_allocation", "allocation_orders", ["allocation_id"])
+    op.create_index("allocation_orders_node", "allocation_orders", ["node", "id"])
 
 
 def downgrade() -> None:

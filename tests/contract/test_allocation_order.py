@@ -64,7 +64,7 @@ async def test_a_signal_waits_for_each_node_until_it_has_carried_it_out(store):
     assert await given(store, "n1", done=[1, 2]) == []
     assert await given(store, "n2") == [(1, 10, None)], "a node speaks for itself only"
     await store.write(carried_out, "n2", [2])
-    assert await store.write(open_orders) == {}
+    assert await store.write(open_orders, ["n1", "n2"]) == {}
 
 
 async def test_orders_end_with_their_job(store):
@@ -74,7 +74,6 @@ async def test_orders_end_with_their_job(store):
     assert await given(store, "n1") == [(1, 10, None), (1, None, 5.0)]
     await store.report("n1", 1, job, "ended", exit_status=0)
     assert await store.read(newest_orders) == {}
-    await given(store, "n1")
     assert await store.rows("allocation_orders") == []
 
 
@@ -108,6 +107,16 @@ async def test_orders_that_a_node_does_not_fetch_are_bounded(store):
     assert await store.read(crowded, [job]) == {job}
     reply = await store.write(send_signals, [job], ALICE, NOW, 10, dry_run=False)
     assert [failed.code for failed in reply.failed] == ["too_many_signals"]
+
+
+async def test_the_newest_limit_replaces_those_before(store):
+    job = await runs(store, "n1")
+    await store.write(order_signals, [job], 10)
+    for limit in (5.0, 6.0, 7.0):
+        await store.write(order_limits, {job: limit})
+    assert await given(store, "n1") == [(1, 10, None), (1, None, 7.0)]
+    assert await store.read(newest_orders, ["n1"]) == {"n1": 4}, "ids ascend"
+    assert await store.read(newest_orders, ["n2"]) == {}
 
 
 async def updated(store, job, asker=ALICE, **fields):

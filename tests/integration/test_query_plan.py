@@ -31,6 +31,7 @@ from rankd.store.look.rank_window import RankFilter, window
 from rankd.store.look.service_past import last_generations
 from rankd.store.record.allocation import ReasonRow
 from rankd.store.record.allocation_device import devices_of, devices_of_nodes, held_devices
+from rankd.store.record.allocation_order import forget_orders, open_orders, order_limits
 from rankd.store.record.array import which_are_arrays
 from rankd.store.record.array_match import outcome_of, waiting_array
 from rankd.store.record.catalog import forget_idle_queues, read_catalog
@@ -58,7 +59,7 @@ from rankd.wire.message import JobFilter, Report
 
 LONG = re.compile(
     r"SCAN (jobs|job_events|allocations|allocation_nodes|allocation_devices|applications|dead_letters|notifications"
-    r"|old_keys|reason_spells)\b"
+    r"|allocation_orders|old_keys|reason_spells)\b"
     r"(?: USING.* INDEX (\w+))?"
 )
 SHORT = {
@@ -132,6 +133,8 @@ def watched(verb, *arguments, **named):
         (select_ids, [JobFilter(ids=[FIRST, SECOND], after=1)]),
         (select_ids, [JobFilter(queues=["root.default"], partitions=["default"], names=["x"], qos=["normal"])]),
         (waiting_nodes, []),
+        (waiting_nodes, [["n1", "n2"]]),
+        (open_orders, [["n1"]]),
         (untaken, []),
         (read_shape, [FIRST]),
         (has_freed_room, [1]),
@@ -170,6 +173,8 @@ async def test_a_reading_scans_no_long_table(world, verb, arguments):
         (act, [[RUNNING, FIRST], ROOT, NOW, cancel]),
         (give, [[Ask(node=node, agent=node, known=frozenset()) for node in ("n1", "n2")], 3, NOW]),
         (take_reports, [[("n1", ENDED), ("n2", ENDED)], 3, NOW]),
+        (order_limits, [{RUNNING: 5.0}]),
+        (forget_orders, [[1, 2]]),
         (show_reason, [[BLOCKED], "begin time", NOW]),
         (forget_idle_queues, [NOW]),
         (prune_jobs, [0, NOW, NONE]),

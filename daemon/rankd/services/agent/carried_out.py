@@ -25,12 +25,16 @@ class CarriedOut:
     def __init__(self) -> None:
         self.tell: Callable[[str], None] = lambda _node: None
         self.ask: Callable[[OrderJob], None] | None = None
+        self._refused: set[int] = set()
         self._ids: dict[str, set[int]] = {}
 
     def pass_on(self, orders: Iterable[JobOrder]) -> None:
         """Hand these orders to the keeper."""
         for one in orders:
             if self.ask is None:
+                if one.allocation in self._refused:
+                    continue
+                self._refused.add(one.allocation)
                 message = "allocation %d gets no signals and no new time limit: its keeper is of an older version"
                 log.warning(message, one.allocation)
                 continue

@@ -291,7 +291,8 @@ def _checked(node: str, registration: NodeRegistration) -> None:
 
 def _beat(connection: Connection, nodes: Sequence[str], instance: str, now: float) -> tuple[list[str], list[str]]:
     """Record a heartbeat; returns the nodes that are not this agent's, and those with allocations waiting."""
-    waiting, own = waiting_nodes(connection), of_instance(connection, nodes, instance)
+    own = of_instance(connection, nodes, instance)
+    waiting = waiting_nodes(connection, own)
     foreign = [] if len(own) == len(nodes) else sorted(set(nodes).difference(own))
     return [*foreign, *note_heartbeat(connection, own, now)], [node for node in own if node in waiting]
 

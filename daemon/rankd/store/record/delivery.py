@@ -155,12 +155,12 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     carried_out: Sequence[int] = ()
 
 
-def waiting_nodes(connection: Connection) -> dict[str, Newest]:
-    """Nodes for which allocations, ends of allocations, or orders for running jobs wait."""
+def waiting_nodes(connection: Connection, of: Sequence[str] | None = None) -> dict[str, Newest]:
+    """Nodes for which allocations, ends of allocations, or orders for running jobs wait. Orders: only ``of`` these."""
     waiting: dict[str, Newest] = {node: (newest, 0) for node, newest in connection.execute(_NEWEST)}
     for node, ids in _ends(connection).items():
         waiting[node] = (waiting.get(node, (0, 0))[0], ids[-1])
-    for node, order in newest_orders(connection).items():
+    for node, order in newest_orders(connection, of).items():
         waiting[node] = (*waiting.get(node, (0, 0)), order)
     return waiting
 
@@ -187,7 +187,7 @@ def give(connection: Connection, asks: Sequence[Ask], max_requeues: int, now: fl
     for ask in asks:
         if ask.carried_out and _represents(ask, agents):
             carried_out(connection, ask.node, ask.carried_out)
-    orders = open_orders(connection)
+    orders = open_orders(connection, [ask.node for ask in asks])
     for ask in asks:
         if not _represents(ask, agents):
             answers.append(None)

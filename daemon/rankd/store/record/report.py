@@ -22,6 +22,7 @@ from rankd.store.engine.listed import listed, text_of, values_of
 from rankd.store.engine.plan import in_order
 from rankd.store.engine.prepared import run_each
 from rankd.store.record.allocation_device import release_devices
+from rankd.store.record.allocation_order import forget_orders
 from rankd.store.record.device_note import free_cards
 from rankd.store.record.idle_job import with_cause
 from rankd.store.record.job import apply_changes, read_states
@@ -107,6 +108,7 @@ def _read_allocations(connection: Connection, ids: Iterable[int]) -> dict[int, A
 def _write(connection: Connection, effects: ReportEffects) -> None:
     run_each(connection, _PART_STARTED, [_start_row(change) for change in effects.part_starts])
     run_each(connection, _PART_ENDED, [_end_row(change) for change in effects.part_ends])
+    forget_orders(connection, [change.report.allocation for change in effects.part_ends])
     bulk_update(connection, "allocations", ("started_at",), effects.starts)
     bulk_update(connection, "allocations", ("ended_at",), effects.ends)
     release_devices(connection, [change.allocation for change in effects.ends])

@@ -100,6 +100,7 @@ allocation_orders = Table(
     Column("signal", Integer, comment="to send to the job's processes; null: the time limit changes"),
     Column("time_limit_s", Float, comment="from the job's start; null: none"),
     Index("allocation_orders_allocation", "allocation_id"),
+    Index("allocation_orders_node", "node", "id"),
     sqlite_autoincrement=True,
 )
 

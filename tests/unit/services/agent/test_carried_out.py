@@ -25,3 +25,10 @@ def test_orders_are_passed_on_unless_the_keeper_is_too_old(caplog):
     orders.ask = asked.append
     orders.pass_on([JobOrder(id=2, allocation=4, signal=10), JobOrder(id=3, allocation=4, time_limit_s=5.0)])
     assert asked == [OrderJob(allocation=4, order=2, signal=10), OrderJob(allocation=4, order=3, time_limit_s=5.0)]
+
+
+def test_an_older_keeper_is_named_once_for_each_allocation(caplog):
+    orders = CarriedOut()
+    for _ in range(3):
+        orders.pass_on([JobOrder(id=1, allocation=7, signal=10), JobOrder(id=2, allocation=8, signal=10)])
+    assert [record.args for record in caplog.records] == [(7,), (8,)]
