@@ -17,6 +17,7 @@ from rankd.store.feed.job_end import with_other_limits
 from rankd.store.record.allocation_order import (
     carried_out,
     crowded,
+    forget_orders,
     newest_orders,
     open_orders,
     order_limits,
@@ -72,6 +73,8 @@ async def test_orders_end_with_their_job(store):
     await store.write(order_signals, [job], 10)
     await store.write(order_limits, {job: 5.0})
     assert await given(store, "n1") == [(1, 10, None), (1, None, 5.0)]
+    await store.write(forget_orders, [1])
+    assert len(await store.rows("allocation_orders")) == 2, "it has not ended"
     await store.report("n1", 1, job, "ended", exit_status=0)
     assert await store.read(newest_orders) == {}
     assert await store.rows("allocation_orders") == []
