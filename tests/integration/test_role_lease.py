@@ -296,6 +296,7 @@ async def test_a_command_may_pause_in_its_transaction_for_longer_than_a_service(
         await database.take_role(ROLE, NOW)
         assert await database.write(shown) == "30s"
         assert await database.write(shown, role=ROLE) == "2s"
+        assert await database.write(shown, brief=True) == "2s", "an intake that answers without the role"
 
 
 async def test_a_writer_that_is_paused_within_its_transaction_loses_it_and_others_write(url, tmp_path):

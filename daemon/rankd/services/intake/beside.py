@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from rankd.services.intake.job_limit import JobLimits
 from rankd.store.engine.connection import Connection
-from rankd.store.engine.group_commit import Behind, GroupCommit, Watch
-from rankd.store.engine.role_lease import be_brief
+from rankd.store.engine.group_commit import Behind, Watch
 from rankd.store.feed.new_pending import Newest, newest, pending_since
 
 
@@ -23,16 +22,13 @@ class Beside(Watch):
     def __init__(self, limits: JobLimits) -> None:
         self.known = Newest(0, 0)
         self.changes = 0
-        self.group: GroupCommit | None = None
         self._limits = limits
         self._found: Newest | None = None
         self._after: Newest | None = None
 
     def begin(self, connection: Connection) -> None:
-        """See :class:`.Watch`. Without a role, no lease ends a transaction in which this process is paused."""
+        """See :class:`.Watch`."""
         self._after = None
-        if self.group is not None and self.group.role is None:
-            be_brief(connection)
         found = newest(connection)
         is_new = found.event > self.known.event
         self._limits.notice(pending_since(connection, self.known.event) if is_new else ())

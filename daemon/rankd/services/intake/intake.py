@@ -90,7 +90,7 @@ class Intake:
         self.beside = Beside(self.limits)
         self.is_beside = database.has_standbys
         watch = self.beside if self.is_beside else None
-        self.group = self.beside.group = GroupCommit(database, None, self._after_commit, self._after_rollback, watch)
+        self.group = GroupCommit(database, None, self._after_commit, self._after_rollback, watch)
         self.streams, self.counts = StreamWatch(bus), IntakeCounts()
         self.reports = Reports(database.url)
         self.estimates = ShownEstimates(database, bus, lambda: self.group.role, clock)

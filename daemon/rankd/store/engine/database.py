@@ -35,8 +35,11 @@ class Database(AbstractAsyncContextManager["Database", None], Protocol):
     def url(self) -> str:
         """What ``--db`` names for another process that opens the same database."""
 
-    async def write(self, work: Callable[[Connection], T], *, role: str | None = None) -> T:
+    async def write(self, work: Callable[[Connection], T], *, role: str | None = None, brief: bool = False) -> T:
         """Run ``work`` as one transaction. With ``role``, it first checks that this process still holds the role.
+
+        A transaction with a role, or a ``brief`` one, is ended within seconds if this process is paused or cut off in
+        it, or while it waits for other writers. Others, such as migrations, may take their time.
 
         Raises:
             RoleLost: another instance has taken the role.

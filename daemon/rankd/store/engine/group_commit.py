@@ -195,7 +195,7 @@ class GroupCommit:
     async def _write(self, group: Sequence[_Work]) -> list[Any]:
         watch = self._watch
         if watch is None:
-            return await self._database.write(lambda c: _done(c, group), role=self.role)
+            return await self._database.write(lambda c: _done(c, group), role=self.role, brief=True)
 
         def watched(connection: Connection) -> list[Any]:
             watch.begin(connection)
@@ -205,7 +205,7 @@ class GroupCommit:
 
         committed = False
         try:
-            results = await self._database.write(watched, role=self.role)
+            results = await self._database.write(watched, role=self.role, brief=True)
             committed = True
         finally:
             watch.settle(committed=committed)

@@ -128,19 +128,19 @@ class PostgresDatabase(Database):
         for engine in (self._reading, self._looking, self._writing):
             engine.dispose()
 
-    async def write(self, work: Callable[[Connection], T], *, role: str | None = None) -> T:
+    async def write(self, work: Callable[[Connection], T], *, role: str | None = None, brief: bool = False) -> T:
         """See :class:`.database.Database`: on the writer thread, under the lock of all writers.
 
         Raises:
             UnknownOutcome: the server was lost during the commit.
         """
-        return await asyncio.get_running_loop().run_in_executor(self._writer, self._write, work, role)
+        return await asyncio.get_running_loop().run_in_executor(self._writer, self._write, work, role, brief)
 
-    def _write(self, work: Callable[[Connection], T], role: str | None) -> T:
+    def _write(self, work: Callable[[Connection], T], role: str | None, brief: bool) -> T:
         self._waits_since = time.monotonic()
         try:
             with storage_failures("written"), self._writing.connect() as connection:
-                if role is None:
+                if role is None and not brief:
                     connection.execution_options(**{SLOW: True})
                 transaction = connection.begin()
                 self._waits_since = None

@@ -54,14 +54,8 @@ _READY = f"UPDATE roles SET ready_at = {_NOW} {_MINE} AND ready_at IS NULL"
 CHECK = f"""SELECT set_config('idle_in_transaction_session_timeout', '2000', true)
 FROM roles {_MINE} FOR KEY SHARE"""
 """A holder that is paused within a transaction loses the transaction, with its locks, before its lease is over."""
-_BRIEF = "SELECT set_config('idle_in_transaction_session_timeout', '2000', true)"
 _BEGIN_TAKE = "BEGIN; SET LOCAL lock_timeout TO 1000; SET LOCAL idle_in_transaction_session_timeout TO 2000"
 _BEGIN_QUICK = f"{_BEGIN_TAKE}; SET LOCAL synchronous_commit TO off"
-
-
-def be_brief(connection: Connection) -> None:
-    """Let a writer without a role lose this transaction, too, if it is paused in it."""
-    connection.exec_driver_sql(_BRIEF)
 
 
 def boot_clock() -> float:
