@@ -105,7 +105,11 @@ class SqliteDatabase(Database):
         self._lock.close()
 
     async def write(
-        self, work: Callable[[Connection], T], *, role: str | None = None, brief: bool = False  # noqa: ARG002
+        self,
+        work: Callable[[Connection], T],
+        *,
+        role: str | None = None,
+        brief: bool = False,  # noqa: ARG002
     ) -> T:
         """See :class:`.database.Database`: on the writer thread, under the file lock; none is cut off from a file."""
         return await asyncio.get_running_loop().run_in_executor(self._writer, self._write, work, role)
