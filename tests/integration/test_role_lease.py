@@ -15,6 +15,7 @@ from rankd.core.errors import RoleLost, Unavailable
 from rankd.core.role.lease import TTL_S
 from rankd.store.engine import role_lease
 from rankd.store.engine.close_watch import Sockets
+from rankd.store.engine.group_commit import GroupCommit
 from rankd.store.engine.postgres import _BEGIN_DURABLE, PostgresDatabase
 from rankd.store.engine.postgres_connection import connect
 from rankd.store.engine.role_lease import RoleLease, boot_clock
@@ -42,6 +43,10 @@ def url():
 
 def note(connection):
     record_node_event(connection, "n1", "joined", NOW, "root")
+
+
+async def nothing():
+    """Nobody has to be told."""
 
 
 def events(url):
@@ -296,7 +301,17 @@ async def test_a_command_may_pause_in_its_transaction_for_longer_than_a_service(
         await database.take_role(ROLE, NOW)
         assert await database.write(shown) == "30s"
         assert await database.write(shown, role=ROLE) == "2s"
-        assert await database.write(shown, brief=True) == "2s", "an intake that answers without the role"
+
+
+async def test_a_service_without_a_role_begins_its_transactions_as_one_with_a_role(url, tmp_path):
+    """The server looks after it from the moment at which it waits for the lock of all writers."""
+    names = ("idle_in_transaction_session_timeout", "client_connection_check_interval")
+    shown = lambda connection: [connection.exec_driver_sql(f"SHOW {name}").scalar_one() for name in names]  # noqa: E731
+    async with PostgresDatabase(url, tmp_path) as database, asyncio.TaskGroup() as tasks:
+        group = GroupCommit(database, None, nothing, nothing)
+        done = tasks.create_task(group.do(shown))
+        await group.run_once()
+        assert await done == ["2s", "1s"]
 
 
 async def test_a_writer_that_is_paused_within_its_transaction_loses_it_and_others_write(url, tmp_path):

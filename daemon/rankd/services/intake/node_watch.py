@@ -86,6 +86,7 @@ class NodeWatch:
         self._clock = clock
         self._since = clock()
         """The time from which the silence of nodes counts."""
+        self._hears = True
 
     def start(self, nodes: Iterable[Node]) -> None:
         """Learn what these nodes offer, which have registered before."""
@@ -97,6 +98,11 @@ class NodeWatch:
     def begin(self) -> None:
         """The nodes send to this process from now on: silence before does not count."""
         self._since = self._clock()
+
+    def hear(self, is_listening: bool) -> None:  # noqa: FBT001 - told so
+        """Whether this process listens: while it does not, and before it does again, silence does not count."""
+        self._hears = is_listening
+        self.begin()
 
     def use(self, settings: Settings) -> None:
         """Use other settings. Agents get them with the answer to their next heartbeat, sent at the former interval."""
@@ -252,7 +258,7 @@ class NodeWatch:
 
     def has_listened(self, now: float) -> bool:
         """Whether the intake has listened long enough for silence to count."""
-        return min(self._bus.connected_for_s(), now - self._since) >= self._settings.lost_after_s
+        return self._hears and min(self._bus.connected_for_s(), now - self._since) >= self._settings.lost_after_s
 
     async def _give_up(self, now: float) -> None:
         limit_s, requeues = self._settings.lost_after_s, self._settings.max_requeues

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from rankd.bus.endpoint import Endpoints, IdempotentVerb, NodeHandler, Verb
 from rankd.bus.liveness import Loops
 from rankd.core.errors import Unavailable
-from rankd.store.engine.connection import ping
 from rankd.store.engine.database import Database
 
 log = logging.getLogger("rankd.intake")
@@ -26,11 +25,17 @@ ROUND_S = 60.0
 
 
 class Offer:
-    """``verbs`` are offered from :meth:`begin` on, others from :meth:`add` on."""
+    """``verbs`` are offered from :meth:`begin` on, others from :meth:`add` on.
 
-    def __init__(self, endpoints: Endpoints, database: Database, verbs: Sequence[AnyVerb]) -> None:
+    ``on_change`` is told when it leaves (False) and comes back (True).
+    """
+
+    def __init__(
+        self, endpoints: Endpoints, database: Database, verbs: Sequence[AnyVerb], on_change: Callable[[bool], None]
+    ) -> None:
         self._endpoints = endpoints
         self._database = database
+        self._on_change = on_change
         self._verbs = list(verbs)
         self._of_nodes: dict[str, tuple[str, NodeHandler]] = {}
         self._listens = False
@@ -78,15 +83,17 @@ class Offer:
             if reaches:
                 log.info("the database answers: requests are answered again")
                 await self._endpoints.serve(self._verbs, self._of_nodes)
+                self._on_change(True)
             else:
                 log.warning("the database does not answer: the other intakes answer requests until it does")
+                self._on_change(False)
                 await self._endpoints.leave()
             self._listens = reaches
 
     async def _reaches(self) -> bool:
         """Whether the database answers in time. A question that waits is not asked again."""
         if self._asked is None:
-            self._asked = asyncio.create_task(self._database.read(ping))  # noqa: TID251 - its error is looked at
+            self._asked = asyncio.create_task(self._database.ask())  # noqa: TID251 - its error is looked at
         await asyncio.wait([self._asked], timeout=SILENT_S)
         if not self._asked.done():
             return False

@@ -72,7 +72,7 @@ class ShownEstimates:
         shown = list(self._shown.values())
         if not shown:
             return 0
-        noted = await self._database.write(partial(note_shown, shown=shown), role=self._role())
+        noted = await self._database.write(partial(note_shown, shown=shown), role=self._role(), brief=True)
         for one in shown:
             self._shown.pop((one.job, one.made_at), None)
         return noted

@@ -38,8 +38,7 @@ class Database(AbstractAsyncContextManager["Database", None], Protocol):
     async def write(self, work: Callable[[Connection], T], *, role: str | None = None, brief: bool = False) -> T:
         """Run ``work`` as one transaction. With ``role``, it first checks that this process still holds the role.
 
-        A transaction with a role, or a ``brief`` one, is ended within seconds if this process is paused or cut off in
-        it, or while it waits for other writers. Others, such as migrations, may take their time.
+        ``brief``: a service without a role writes. As with one, a pause ends the transaction, so that others can write.
 
         Raises:
             RoleLost: another instance has taken the role.
@@ -51,6 +50,13 @@ class Database(AbstractAsyncContextManager["Database", None], Protocol):
 
         Raises:
             Unavailable: ``storage_failed``: the disk is full or a device fails.
+        """
+
+    async def ask(self) -> None:
+        """Return once the database answers. No read of this process is waited for, where the database has standbys.
+
+        Raises:
+            Unavailable: ``storage_failed``: it can't be reached.
         """
 
     async def read_in_thread(self, work: Callable[[Connection], T]) -> T:

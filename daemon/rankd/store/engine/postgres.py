@@ -25,6 +25,7 @@ from sqlalchemy import Connection, Engine
 from rankd.core.errors import RoleLost, Unavailable
 from rankd.core.model.server_url import without_password
 from rankd.store.engine.close_watch import GRACE_S, Sockets
+from rankd.store.engine.connection import ping
 from rankd.store.engine.database import Database
 from rankd.store.engine.postgres_connection import (
     BEGIN_READING,
@@ -67,7 +68,7 @@ _ALIVE = "; ".join(
 """A writer that is paused or cut off must not hold the lock. The first one is for a writer that has it, the others are
 for one that waits for it: all services of a head may wait when the head is cut off, and each would get the lock."""
 _SLOW = "SET LOCAL idle_in_transaction_session_timeout TO 30000"
-"""Instead, for a writer without a role, such as a command: nobody takes over from it, so it may take its time."""
+"""Instead, for a command or a migration: nobody takes over from it, so it may take its time."""
 _LOCK = f"SELECT pg_advisory_xact_lock({WRITE_LOCK})"
 _BEGIN_DURABLE, _BEGIN_SLOW = f"BEGIN; {_ALIVE}; {_LOCK}", f"BEGIN; {_SLOW}; {_LOCK}"
 _BEGIN, _BEGIN_SLOWLY = (f"BEGIN; {idle}; SET LOCAL synchronous_commit TO off; {_LOCK}" for idle in (_ALIVE, _SLOW))
@@ -97,6 +98,8 @@ class PostgresDatabase(Database):
         self._reading = engine_of(url, READERS, BEGIN_READING, self._sockets)
         self._lookers = ThreadPoolExecutor(max_workers=LOOKERS, thread_name_prefix="store-looker")
         self._looking = engine_of(url, LOOKERS, BEGIN_READING, self._sockets)
+        self._asker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="store-asker")
+        self._asking = engine_of(url, 1, BEGIN_READING, self._sockets)
 
     @property
     def path(self) -> Path:
@@ -121,11 +124,11 @@ class PostgresDatabase(Database):
         closer.shutdown()
 
     def _close(self) -> None:
-        for threads in (self._readers, self._lookers, self._writer):
+        for threads in (self._readers, self._lookers, self._asker, self._writer):
             threads.shutdown()
         for lease in self._leases.values():
             lease.close(wait_s=GRACE_S)
-        for engine in (self._reading, self._looking, self._writing):
+        for engine in (self._reading, self._looking, self._asking, self._writing):
             engine.dispose()
 
     async def write(self, work: Callable[[Connection], T], *, role: str | None = None, brief: bool = False) -> T:
@@ -172,6 +175,10 @@ class PostgresDatabase(Database):
     async def read(self, work: Callable[[Connection], T]) -> T:
         """See :class:`.database.Database`."""
         return await asyncio.get_running_loop().run_in_executor(self._readers, _read, work, self._reading)
+
+    async def ask(self) -> None:
+        """See :class:`.database.Database`: on a thread and a connection that nothing else uses."""
+        await asyncio.get_running_loop().run_in_executor(self._asker, _read, ping, self._asking)
 
     async def read_in_thread(self, work: Callable[[Connection], T]) -> T:
         """See :class:`.database.Database`."""

@@ -24,6 +24,7 @@ from sqlalchemy import Connection, Engine
 
 from rankd.core.errors import Unavailable, usable
 from rankd.store.engine.checkpoint import Checkpoint
+from rankd.store.engine.connection import ping
 from rankd.store.engine.database import ALIVE_EVERY_S, CHECKPOINT_PAGES, Database
 from rankd.store.engine.driver import CHECKPOINTS_BESIDE_WRITERS, sqlite3
 from rankd.store.engine.lock import FileLock
@@ -109,9 +110,9 @@ class SqliteDatabase(Database):
         work: Callable[[Connection], T],
         *,
         role: str | None = None,
-        brief: bool = False,  # noqa: ARG002
+        brief: bool = False,  # noqa: ARG002 - the system gives the lock back only when the process ends
     ) -> T:
-        """See :class:`.database.Database`: on the writer thread, under the file lock; none is cut off from a file."""
+        """See :class:`.database.Database`: on the writer thread, under the file lock."""
         return await asyncio.get_running_loop().run_in_executor(self._writer, self._write, work, role)
 
     def _write(self, work: Callable[[Connection], T], role: str | None) -> T:
@@ -144,6 +145,10 @@ class SqliteDatabase(Database):
     async def read(self, work: Callable[[Connection], T]) -> T:
         """See :class:`.database.Database`."""
         return await asyncio.get_running_loop().run_in_executor(self._readers, self._read, work, self._reading)
+
+    async def ask(self) -> None:
+        """See :class:`.database.Database`."""
+        await self.read(ping)
 
     async def read_in_thread(self, work: Callable[[Connection], T]) -> T:
         """See :class:`.database.Database`."""
