@@ -99,7 +99,7 @@ class NodeWatch:
         """The nodes send to this process from now on: silence before does not count."""
         self._since = self._clock()
 
-    def hear(self, is_listening: bool) -> None:  # noqa: FBT001 - told so
+    def hear(self, is_listening: bool) -> None:
         """Whether this process listens: while it does not, and before it does again, silence does not count."""
         self._hears = is_listening
         self.begin()
