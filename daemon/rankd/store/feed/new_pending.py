@@ -9,23 +9,30 @@ from sqlalchemy import bindparam, func, select
 
 from rankd.core.model.job import Event, State
 from rankd.store.engine.connection import Connection
+from rankd.store.engine.listed import listed
 from rankd.store.schema.table import applications, arrays, associations, job_events, jobs, queues, versions
 
 _COUNTS = (Event.SUBMIT, Event.SPLIT, Event.UPDATE, Event.REQUEUE, Event.TAKE_BACK)
 """Events after which a user, an account, or a kind of jobs may have one more."""
 _KIND = (jobs.c.user, associations.c.account, jobs.c.shape, jobs.c.constraints, queues.c.path, applications.c.name)
+AT_ONCE = 1_000
+"""Events that are read by one query. With a limit and in their order, they are found by their index, also where the
+server knows nothing of a table that has just grown; in one query with the jobs, it read all pending jobs each time."""
+_CHANGED = (
+    select(job_events.c.id, job_events.c.job_id)
+    .where(job_events.c.id > bindparam("event"), job_events.c.event.in_([event.value for event in _COUNTS]))
+    .order_by(job_events.c.id)
+    .limit(AT_ONCE)
+)
+_WANTED = listed("wanted")
 _NEW = (
     select(*_KIND, func.count(), func.sum(func.coalesce(arrays.c.n_pending, 1)))
-    .join_from(job_events, jobs, jobs.c.id == job_events.c.job_id)
+    .join_from(_WANTED, jobs, jobs.c.id == _WANTED.c.value)
     .join(associations, associations.c.id == jobs.c.association_id)
     .join(queues, queues.c.id == jobs.c.queue_id)
     .outerjoin(applications, applications.c.id == jobs.c.application_id)
     .outerjoin(arrays, arrays.c.job_id == jobs.c.id)
-    .where(
-        job_events.c.id > bindparam("event"),
-        job_events.c.event.in_([event.value for event in _COUNTS]),
-        jobs.c.state == State.PENDING.value,
-    )
+    .where(jobs.c.state == State.PENDING.value)
     .group_by(*_KIND)
 )
 _NEWEST = select(
@@ -60,5 +67,11 @@ def newest(connection: Connection) -> Newest:
 
 
 def pending_since(connection: Connection, event: int) -> Sequence[NewPending]:
-    """The pending jobs that came or changed after this event, by kind."""
-    return [NewPending(*row) for row in connection.execute(_NEW, {"event": event})]
+    """The pending jobs that came or changed after this event, by kind; a kind may have several rows."""
+    found: list[NewPending] = []
+    while changed := connection.execute(_CHANGED, {"event": event}).all():
+        event = changed[-1].id
+        found += [NewPending(*row) for row in connection.execute(_NEW, {"wanted": [row.job_id for row in changed]})]
+        if len(changed) < AT_ONCE:
+            break
+    return found
