@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from rankd.cli.common.option import add_asker, add_command, add_place, job_names
+from rankd.cli.common.option import add_asker, add_command, add_jobs, add_place
 from rankd.cli.jobs.selection import act, add_report
 from rankd.cli.look.queue import add_filters, job_filter
 from rankd.core.errors import Refused
@@ -27,13 +27,7 @@ def add_parser(subparsers: Subparsers) -> None:
     """Add the three."""
     for verb, text in _TEXTS.items():
         parser = add_command(subparsers, verb, run, text)
-        parser.add_argument(
-            "job",
-            type=job_names,
-            nargs="*",
-            metavar="JOB",
-            help="job ids: 17 or 17-20; tasks: 17_[1-5,9]",
-        )
+        add_jobs(parser)
         if verb == "cancel":
             more = "also cancel the jobs that wait for these, directly or through others"
             parser.add_argument("--descendants", action="store_true", help=more)

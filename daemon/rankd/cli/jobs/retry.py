@@ -6,7 +6,7 @@ import time
 import uuid
 from typing import TYPE_CHECKING, Any
 
-from rankd.cli.common.option import add_asker, add_command, add_place, job_names
+from rankd.cli.common.option import add_asker, add_command, add_jobs, add_place
 from rankd.cli.common.output import telling
 from rankd.cli.common.screen import print_line
 from rankd.cli.jobs.selection import named
@@ -37,13 +37,7 @@ def add_parser(subparsers: Subparsers) -> None:
         "Submit ended jobs again, each as a new job. The old ones stay as they are. Script, environment and changes by"
         " `rankd update` come along.",
     )
-    parser.add_argument(
-        "job",
-        type=job_names,
-        nargs="+",
-        metavar="JOB",
-        help="job ids: 17 or 17-20; tasks: 17_[1-5,9]",
-    )
+    add_jobs(parser, several="+")
     parser.add_argument(
         "--failed", action="store_true", help="only what did not complete; of an array only those tasks"
     )

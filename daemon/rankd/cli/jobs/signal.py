@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from rankd.cli.common.option import add_asker, add_command, add_place, job_names
+from rankd.cli.common.option import add_asker, add_command, add_jobs, add_place
 from rankd.cli.jobs.cancel_hold_release import selection
 from rankd.cli.jobs.selection import act, add_report
 from rankd.cli.look.queue import add_filters
@@ -22,13 +22,7 @@ def add_parser(subparsers: Subparsers) -> None:
         " Options come first, or last."
     )
     parser = add_command(subparsers, "signal", run, text)
-    parser.add_argument(
-        "job",
-        type=job_names,
-        nargs="*",
-        metavar="JOB",
-        help="job ids: 17 or 17-20; tasks: 17_[1-5,9]",
-    )
+    add_jobs(parser)
     parser.add_argument("signal", metavar="SIGNAL", help="a name or a number: USR1, SIGUSR1 or 10")
     add_filters(parser)
     add_report(parser)

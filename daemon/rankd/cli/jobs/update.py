@@ -6,7 +6,7 @@ import argparse
 import time
 from typing import TYPE_CHECKING, Any
 
-from rankd.cli.common.option import add_asker, add_command, add_place, job_names, names
+from rankd.cli.common.option import add_asker, add_command, add_jobs, add_place, names
 from rankd.cli.jobs.selection import act, add_report
 from rankd.client.batch.option import yes_or_no
 from rankd.client.pair import key_value
@@ -28,13 +28,7 @@ def add_parser(subparsers: Subparsers) -> None:
     """Add the command."""
     text = "Change pending jobs, and time limits of running ones. Fields that you do not name stay as they are."
     parser = add_command(subparsers, "update", run, text)
-    parser.add_argument(
-        "job",
-        type=job_names,
-        nargs="*",
-        metavar="JOB",
-        help="job ids: 17 or 17-20; tasks: 17_[1-5,9]",
-    )
+    add_jobs(parser)
     _add_which(parser)
     _add_belonging(parser)
     _add_size(parser)

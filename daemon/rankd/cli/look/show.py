@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rankd.cli.common.duration import in_local_time, shown_duration, shown_time
 from rankd.cli.common.freshness import say
 from rankd.cli.common.layout import Field, column_of, table_rows
-from rankd.cli.common.option import add_asker, add_command, add_output, add_place, job_name, job_names
+from rankd.cli.common.option import add_asker, add_command, add_jobs, add_output, add_place, job_name
 from rankd.cli.common.record_source import open_source
 from rankd.cli.common.screen import print_line
 from rankd.cli.common.table import Column, print_json, print_table
@@ -44,7 +44,7 @@ def add_parser(subparsers: Subparsers) -> None:
         run_show,
         "Show everything about a job: its request, its state, its priority and its result.",
     )
-    show.add_argument("job", type=job_names, nargs="+", metavar="JOB", help="job ids: 17 or 17-20; tasks: 17_[1-5,9]")
+    add_jobs(show, several="+")
     show.add_argument("--json", action="store_true", help="print JSON (a list for several jobs)")
     show.add_argument("--env", action="store_true", help="also print the environment of a job of yours")
     show.add_argument("--script", action="store_true", help="print the script of a job of yours, and nothing else")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rankd.cli.common.duration import shown_time
-from rankd.cli.common.option import add_asker, add_command, add_place, job_names, names
+from rankd.cli.common.option import add_asker, add_command, add_jobs, add_place, names
 from rankd.cli.common.place import find
 from rankd.cli.common.screen import print_line
 from rankd.client.instant import parse_time
@@ -38,13 +38,7 @@ def add_parser(subparsers: Subparsers) -> None:
     """Add ``watch``."""
     text = "Print events of jobs as they happen. No event is lost while the broker or rankd is away. Ctrl-C ends."
     parser = add_command(subparsers, "watch", run, text)
-    parser.add_argument(
-        "job",
-        type=job_names,
-        nargs="*",
-        metavar="JOB",
-        help="only these jobs: 17 or 17-20; tasks: 17_[1-5,9]",
-    )
+    add_jobs(parser, only=True)
     which = parser.add_mutually_exclusive_group()
     which.add_argument(
         "-u", "--user", type=names, metavar="USERS", help="jobs of these users (default: mine; others need --admin)"

@@ -1,18 +1,13 @@
-"""What requests that change jobs use of the intake: its names, and its limits."""
+"""What requests that change jobs use of the intake: its names."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from rankd.core.admission.admit import AdmissionTables
-from rankd.core.errors import AboveLimit
-from rankd.core.model.job import AcceptedJob
 from rankd.services.intake.host_groups import HostGroupsOfUsers
 from rankd.services.intake.node_watch import NodeWatch
-from rankd.store.engine.connection import Connection
 from rankd.store.record.catalog import Catalog
-from rankd.store.record.job_name import Owner
 
 
 class Admitting(Protocol):
@@ -34,32 +29,3 @@ class Admitting(Protocol):
 
     def learn(self) -> None:
         """Load the names that their first use has added to the catalog."""
-
-
-class Limits(Protocol):
-    """The limits of pending jobs, as far as they concern jobs that change."""
-
-    async def changed(self, jobs: Sequence[AcceptedJob]) -> Mapping[int, AboveLimit]:
-        """The refusals, by index, of jobs that are to be like these."""
-
-    async def move(self, jobs: Sequence[AcceptedJob]) -> Mapping[int, AboveLimit]:
-        """The refusals, by index, of jobs that are to come into these accounts."""
-
-    def moved(self, jobs: Sequence[AcceptedJob], *, stored: bool) -> None:
-        """Those that :meth:`move` did not refuse are in their accounts, or stay where they were."""
-
-    async def split(self, owners: Sequence[Owner]) -> Mapping[int, AboveLimit]:
-        """The refusals, by index, of tasks that are to get records of their own."""
-
-    def confirm(
-        self,
-        connection: Connection,
-        *,
-        changed: Sequence[AcceptedJob] = (),
-        moved: Sequence[AcceptedJob] = (),
-        split: Sequence[Owner] = (),
-    ) -> None:
-        """Check in the transaction what was not refused: others may have taken the room."""
-
-    def was_split(self, owners: Sequence[Owner], *, stored: bool) -> None:
-        """Those that :meth:`split` did not refuse have records of their own, or none."""

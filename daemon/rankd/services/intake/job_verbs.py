@@ -24,7 +24,8 @@ from rankd.core.model.array import ArrayRequest
 from rankd.core.model.index_set import IndexSet, read
 from rankd.core.model.job import AcceptedJob
 from rankd.core.model.signal_name import parse_signal
-from rankd.services.intake.admitting import Admitting, Limits
+from rankd.services.intake.admitting import Admitting
+from rankd.services.intake.job_limit import JobLimits
 from rankd.services.intake.job_selection import (
     STATUS,
     By,
@@ -88,7 +89,7 @@ class JobVerbs:
         database: Database,
         group: GroupCommit,
         admitting: Admitting,
-        limits: Limits,
+        limits: JobLimits,
         rests: Rests,
         clock: Clock,
     ) -> None:
