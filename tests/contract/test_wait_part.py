@@ -39,15 +39,21 @@ async def parts_of(store, job):
     return {name: part for name, part in found.items() if part}
 
 
-async def test_the_parts_of_a_wait_are_those_of_its_record_and_of_its_kind(store):
+async def held_job(store):
+    """A job that waits for resources from 1 s on and is held at 10 s, and two reasons of its kind."""
     await store.add_nodes("n1")
     [job] = await store.submit("alice", at=NOW)
     [row] = await store.rows("jobs", id=job)
     busy, kept = reason(row["shape"], "resources"), reason(row["shape"], "reserved")
     await store.write(save_spells, [busy], None, NOW + 1)
     await store.write(act, [job], ALICE, NOW + 10, hold)
+    return job, busy, kept
+
+
+async def test_the_parts_of_a_wait_are_those_of_its_record_and_of_its_kind(store):
+    job, busy, kept = await held_job(store)
     await store.write(act, [job], ALICE, NOW + 30, release)
-    await store.write(save_spells, [reason(row["shape"], "resources", "another fact")], [busy], NOW + 33)
+    await store.write(save_spells, [reason(busy.shape, "resources", "another fact")], [busy], NOW + 33)
     await store.write(save_spells, [kept], [busy], NOW + 35)
     await store.write(save_spells, [], [kept], NOW + 37)
     assert await parts_of(store, job) is None
@@ -135,12 +141,7 @@ async def test_long_histories_are_thinned_and_kinds_that_are_gone_are_forgotten(
 
 
 async def test_what_a_job_has_waited_for_so_far_is_what_its_start_would_count(store):
-    await store.add_nodes("n1")
-    [job] = await store.submit("alice", at=NOW)
-    [row] = await store.rows("jobs", id=job)
-    busy, kept = reason(row["shape"], "resources"), reason(row["shape"], "reserved")
-    await store.write(save_spells, [busy], None, NOW + 1)
-    await store.write(act, [job], ALICE, NOW + 10, hold)
+    job, busy, kept = await held_job(store)
     assert await so_far(store, job, NOW + 14) == {"resources": 10.0, "held": 4.0}
     await store.write(act, [job], ALICE, NOW + 30, release)
     await store.write(save_spells, [kept], [busy], NOW + 35)
