@@ -32,7 +32,7 @@ UNSTOPPED = "did not stop within"
 _TRACEBACK = re.compile(r"Traceback \(most recent call last\):\n(?:[ |+-].*\n)*(?:\S.*)?")
 
 ORPHAN_S = 25
-"""After so long without its client, an interactive job is ended: longer than faults last."""
+"""An interactive job is ended after this time without its client. Faults are shorter."""
 
 SETTINGS = f"""
 default_qos = "normal"

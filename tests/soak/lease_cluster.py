@@ -21,7 +21,7 @@ from soak.link import Link
 BROKERS = 3
 INSTANCES = 2
 NOWHERE = "127.0.0.1:1"
-"""Nobody listens there."""
+"""No server listens at this address."""
 FAKETIME = next(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"), None)
 LEASED = "SELECT name, epoch, takeover_s FROM service"
 OPEN_JOBS = "SELECT count(*) FROM jobs WHERE state IN ('pending', 'allocated', 'running')"
@@ -122,7 +122,7 @@ class LeaseCluster(Cluster):
         self.links["postgres-1 postgres-2"] = Wires.of(self.pair.links)
 
     async def _start_brokers(self) -> None:
-        """Each reaches the others through a link for each pair. An address that they would tell each other is none."""
+        """Each broker reaches each other one through a link. They advertise an address at which no server listens."""
         *self.ports, first, second, third = free_ports(2 * BROKERS)
         self.port, routes = self.ports[0], [first, second, third]
         ways = {(one, other): Link(routes[other]) for one, other in itertools.permutations(range(BROKERS), 2)}

@@ -26,9 +26,9 @@ from soak.session_verdict import counts, wrong_sessions
 from soak.workload import Workload
 
 STILL_S = 120
-"""Something is stuck if, so long, nothing was recorded, published or charged although something is left to do."""
+"""A site is stuck if it has work left, and records, publishes and charges nothing for this time."""
 SETTLE_S = 400
-"""Whatever goes on, all clients have ended so long after the last fault, and all jobs so long after them."""
+"""All clients have to end within this time after the last fault, and all jobs within this time after them."""
 
 
 async def soak(directory: Path, seconds: float, seed: int) -> dict[str, object]:

@@ -20,7 +20,7 @@ PER_SECOND = 0.4
 NO_BROKER = 3
 """The exit status of a command that could not connect: it was started during a fault."""
 RETRY_S = "600"
-"""So long, a submission is repeated: on a busy machine, an intake that is killed again and again is long away."""
+"""How long a client repeats a submission. On a busy machine, an intake that is often killed is away for long."""
 SAID_BYTES = 300
 LARGEST_BYTES = 3_000_000
 MOST_PIECES = 12
@@ -59,7 +59,7 @@ class Sessions:
         self._room = cluster.directory / "sessions"
 
     async def run(self, seconds: float) -> None:
-        """Begin sessions for so long. They go on until their jobs have ended."""
+        """Begin sessions for ``seconds``. They go on until their jobs have ended."""
         self._room.mkdir()
         loop, number = asyncio.get_running_loop(), 0
         end = loop.time() + seconds

@@ -20,7 +20,7 @@ USERS = ("ann", "bea", "cid", "dan")
 PER_SECOND = 3.5
 """About what the nodes can run while faults are at work; a backlog would only prolong the settling."""
 MOST_OPEN = 60
-"""At most so many jobs are open where the cluster counts them: on a loaded machine, more would only wait."""
+"""The most open jobs, if the cluster counts them. On a loaded machine, more jobs would only wait."""
 ASK_PATIENCE_S = 3.0
 NOT_NOW = {"not_ended", "nothing_to_retry"}
 """What a user hears who retries a job that has not ended, or failed tasks where none did."""

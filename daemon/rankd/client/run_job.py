@@ -33,7 +33,7 @@ FIRST_POLL_S, POLL_S, POLL_GROWTH = 0.03, 2.0, 1.4
 ASK_S = 10.0
 AGAIN_S = 0.5
 SOON_S, FORECAST_S = 0.5, 10.0
-"""A job's forecast is asked for so soon, and so long after a change of its reason; else so often."""
+"""The shortest times between two questions for a job's forecast: if its reason has changed, and if it has not."""
 LEAVE_S = 5.0
 """How long a cancelled job's end is waited for while nobody answers."""
 

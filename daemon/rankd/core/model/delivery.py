@@ -14,9 +14,9 @@ LONGEST_PAUSE_S = 30.0
 MISSED_HEARTBEATS = 3
 
 Newest = tuple[int, ...]
-"""Two allocation ids, 0 if there is none: the newest that waits for the node, and the newest that the node must end.
+"""The ids of the newest allocation that waits for the node, and of the newest that the node must end.
 
-If orders for running jobs wait, the id of the newest follows.
+An id is 0 if there is no such allocation. If orders for running jobs wait, the id of the newest order follows.
 """
 
 

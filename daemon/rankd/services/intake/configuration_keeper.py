@@ -54,7 +54,7 @@ EMPTIED = "is empty, and was not when it was recorded; write it, or accept the e
 
 
 class Unusable(Unavailable):
-    """This process can't use the configuration that is in force, so it answers nobody by an older one."""
+    """This process can't use the configuration in force. It refuses requests instead of using an older one."""
 
     def __init__(self, number: int, error: ConfigurationError) -> None:
         message = f"this intake can't use configuration {number}, which another one has recorded: {_cut(error)}"

@@ -118,13 +118,13 @@ class Intake:
         return self._admission.tables
 
     def _usable(self) -> Configuration:
-        """The configuration in force: nobody has rights by an older one, if that can't be used here."""
+        """The configuration in force. If it can't be used here, requests are refused: rights may have changed."""
         if self.keeper.unusable is not None:
             raise self.keeper.unusable
         return self.configuration
 
     async def probe(self) -> str:
-        """See :func:`.life.probe`. Who can't use the configuration in force is not ready."""
+        """See :func:`.life.probe`. An intake that can't use the configuration in force is not ready."""
         self._usable()
         return await probe(self.database, self.bus)
 

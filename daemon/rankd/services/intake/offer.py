@@ -27,7 +27,7 @@ ROUND_S = 60.0
 class Offer:
     """``verbs`` are offered from :meth:`begin` on, others from :meth:`add` on.
 
-    ``on_change`` is told when it leaves (False) and comes back (True).
+    ``on_change`` is called with False when the intake stops listening, and with True when it listens again.
     """
 
     def __init__(

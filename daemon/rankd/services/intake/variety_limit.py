@@ -4,7 +4,7 @@ Jobs of equal shape cost the scheduler little more than one of them; each other 
 has more different shapes than pending jobs. So a user with fewer pending jobs than the limits allow costs nothing here.
 For any other user, and for all users together, the intake keeps what their pending jobs have, as numbers. A set is
 read again, at most every :data:`AGAIN_S`, when a limit is reached. Jobs that are being stored while a user passes that
-number count from the second reading on: these are no more jobs than the limit says.
+number count from the second reading on. There are not more such jobs than the limit allows.
 
 Keys that other intakes add are added as soon as a transaction sees them. If they make a set too large, the transaction
 that is to store jobs reads the set again (:meth:`VarietyLimits.is_within`): then nobody else can add anything.
@@ -219,7 +219,7 @@ class VarietyLimits:
         return False
 
     def _most_without(self, name: str | None) -> int:
-        """So many pending jobs can't be too different, whatever they are."""
+        """The largest number of pending jobs that can't exceed a limit, however different they are."""
         rule = self._settings()
         if name is ALL:
             return rule.max_shapes

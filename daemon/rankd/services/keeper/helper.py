@@ -12,7 +12,7 @@ child, the stream just ends; otherwise the child answers with marshalled (stage,
 ends first, the child ends without having done anything. The child of an interactive job sends the other ends of its
 streams on the channel before. A plan may also tell a child to be a relay (:mod:`rankd.services.keeper.relay`).
 
-Children outlive the helper: an agent takes them over. With ``ends`` they don't, as nobody would take them over.
+Children outlive the helper, since an agent takes them over. With ``ends`` they end with the helper.
 """
 
 from __future__ import annotations

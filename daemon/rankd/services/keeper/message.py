@@ -37,9 +37,10 @@ class KeepJob(msgspec.Struct, frozen=True, kw_only=True, tag="keep"):
 
 
 class EndJob(msgspec.Struct, frozen=True, kw_only=True, tag="end"):
-    """Send TERM to all of the job's processes, and KILL after the grace time. ``hang_up_s`` not 0: HUP so long before.
+    """Send TERM to all of the job's processes, and KILL after the grace time.
 
-    The cause counts from now on, so also for a job that HUP ends.
+    ``hang_up_s``: the seconds between a HUP and TERM; with 0, there is no HUP. The cause is recorded at once, so a job
+    that HUP ends has it too.
     """
 
     allocation: int

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 
 class TimeLimit:
-    """Calls ``over`` once the job has run for so many seconds; None: never. It counts from :meth:`begin`."""
+    """Calls ``over`` when the job has run for ``seconds`` since :meth:`begin`. With None, there is no limit."""
 
     def __init__(self, seconds: float | None, over: Callable[[], None]) -> None:
         self._seconds = seconds

@@ -90,7 +90,7 @@ class Attempts:
         self.names.add(name, now)
         for network in networks:
             if network not in self.networks and not self.networks.make_room(MOST_NETWORKS, now):
-                self.networks.more.popitem(last=False)  # who has so many networks is not held up by their limit
+                self.networks.more.popitem(last=False)  # this limit can't stop an attacker with this many networks
             self.networks.add(network, now)
         return 0.0
 

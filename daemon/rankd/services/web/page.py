@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 DIAG_S = 5.0
 DIAG_WITHIN_S = 3.0
-"""A view waits so long for it, since the views of all tabs are made one after the other."""
+"""The longest time that a view waits for it. The views of all tabs are made one after the other."""
 MOST_PARAMETERS = 40
 LONGEST_PARAMETER = 512
 
@@ -57,7 +57,7 @@ class Site(msgspec.Struct, frozen=True, kw_only=True):
     is_local: bool = False
     """Whether it has only names of this machine."""
     is_private: bool = False
-    """Whether nobody on the way can read what browsers send: it is encrypted, or stays on this machine."""
+    """Whether what browsers send can't be read on the way: it is encrypted, or stays on this machine."""
 
 
 class NotSignedIn(Exception):
@@ -152,7 +152,7 @@ class Page:
 
         Raises:
             Refused: rankd does not let this user ask.
-            Unavailable: nobody answers, or nobody has answered just before.
+            Unavailable: the services do not answer, or did not answer less than :data:`DIAG_S` ago.
         """
         if self._diag is None or self.clock() - self._diag[0] > DIAG_S:
             found: Diag | RankdError

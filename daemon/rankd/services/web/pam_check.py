@@ -19,7 +19,7 @@ PLACES = (Path("/etc/pam.d"), Path("/usr/lib/pam.d"))
 UNCHECKED = 3
 LARGEST_QUESTION = 8 * 2**10
 _FAIL_DELAY = 10
-"""The item of PAM for who waits after a failure: the page does, so that no process has to."""
+"""The item of PAM for the delay after a failure. The page waits instead, so that this process can end at once."""
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,7 +36,7 @@ class Unchecked(Exception):
 
 
 def checked(question: Question, places: Sequence[Path] = PLACES) -> str | None:
-    """The name of the user whom this signs in; None if it signs in nobody. Root can't sign in.
+    """The name of the user, if the password is right and the account may be used; else None. Root can't sign in.
 
     Raises:
         Unchecked: the service is not configured, or PAM is not there.
@@ -54,7 +54,7 @@ def checked(question: Question, places: Sequence[Path] = PLACES) -> str | None:
 
 
 def _authenticated(question: Question) -> str | None:
-    """The name that PAM has in the end, of an account that it lets in."""
+    """The user name that PAM reports after its checks; None if a check failed."""
     try:
         import pamela  # noqa: PLC0415 - it loads the system's library at once
     except ImportError:

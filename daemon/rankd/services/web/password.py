@@ -1,7 +1,7 @@
 """Signing in with a name and a password, which a process of its own checks by PAM.
 
-Whoever fails reads the same words after the same time, whatever was wrong: no such user, another password, an account
-that is closed, a user whom rankd does not let in.
+Every failure gets the same message after the same time. It does not depend on the cause: no such user, a wrong
+password, a closed account, a user who may not use rankd.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MOST_WAITING = 32
 LIMIT_S = 20.0
 """Seconds that a check may take; then its process is ended."""
 FAILED_S = 3.0
-"""From its begin, a failed attempt takes so long."""
+"""The time from the beginning of a failed attempt to its answer."""
 LONGEST_NAME, LONGEST_PASSWORD = 256, 1_024
 
 
@@ -42,7 +42,7 @@ class Passwords:
     async def user(self, service: str, name: str, password: str, address: str) -> str:
         """The user whom this signs in.
 
-        Only what is checked counts as an attempt: not what can be no password, and not what PAM has not answered.
+        An attempt counts only if PAM has checked it. An impossible name or password does not count.
 
         Raises:
             Refused: ``bad_sign_in``, ``too_many_attempts``.
@@ -77,7 +77,7 @@ class Passwords:
 
 
 async def failed(begun: float, address: str) -> Refused:
-    """What everybody gets who does not sign in, after the same time. ``begun``: of the monotonic clock."""
+    """The refusal of every failed attempt. It waits until :data:`FAILED_S` after ``begun`` (of the monotonic clock)."""
     log.warning("somebody at %s has failed to sign in", address)
     await asyncio.sleep(begun + FAILED_S - time.monotonic())
     message = "this name and password do not sign in here; check both, or ask an administrator of this machine"

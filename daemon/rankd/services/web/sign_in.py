@@ -38,7 +38,7 @@ def sign_in_page(page: Page, request: Request, status: int, problem: str = "") -
 
 
 def takes_passwords(page: Page) -> bool:
-    """Whether the page signs in by passwords: it is configured, and nobody on the way can read them."""
+    """Whether the page signs in by passwords: PAM is configured, and passwords can't be read on the way."""
     return bool(page.settings.web.pam) and page.site.is_private and not page.site.is_read_only
 
 

@@ -1,4 +1,4 @@
-"""What a new broker of a site is told: every account, before it asks for one."""
+"""A new broker of a site gets every account before it asks for one."""
 
 import pytest
 
@@ -32,11 +32,11 @@ def of_members(options):
     return [site.account_of(role, name) for role, name in MEMBERS]
 
 
-def test_a_broker_is_told_of_users_and_nodes_that_it_does_not_know(options):
+def test_a_broker_gets_the_accounts_of_users_and_nodes_that_it_does_not_have(options):
     assert set(of_members(options)) <= set(publics(establish(options, NOW)))
 
 
-def test_a_broker_is_not_told_again_of_those_that_it_keeps(options):
+def test_a_broker_does_not_get_accounts_again_that_it_keeps(options):
     user, node = of_members(options)
     kept = options.directory / "nats" / "accounts"
     kept.mkdir(parents=True)
