@@ -12,15 +12,15 @@ from rankd.store.engine.connection import Connection
 from rankd.store.engine.listed import listed
 from rankd.store.schema.table import applications, arrays, associations, job_events, jobs, queues, versions
 
-_COUNTS = (Event.SUBMIT, Event.SPLIT, Event.UPDATE, Event.REQUEUE, Event.TAKE_BACK)
+_COUNTS = frozenset({Event.SUBMIT, Event.SPLIT, Event.UPDATE, Event.REQUEUE, Event.TAKE_BACK})
 """Events after which a user, an account, or a kind of jobs may have one more."""
 _KIND = (jobs.c.user, associations.c.account, jobs.c.shape, jobs.c.constraints, queues.c.path, applications.c.name)
 AT_ONCE = 1_000
-"""Events that are read by one query. With a limit and in their order, they are found by their index, also where the
-server knows nothing of a table that has just grown; in one query with the jobs, it read all pending jobs each time."""
+"""Events that are read by one query. A limit and an order alone are found by the index of ids, also where the server
+knows nothing yet of a table that has just grown. With any other condition, it read all events or all pending jobs."""
 _CHANGED = (
-    select(job_events.c.id, job_events.c.job_id)
-    .where(job_events.c.id > bindparam("event"), job_events.c.event.in_([event.value for event in _COUNTS]))
+    select(job_events.c.id, job_events.c.job_id, job_events.c.event)
+    .where(job_events.c.id > bindparam("event"))
     .order_by(job_events.c.id)
     .limit(AT_ONCE)
 )
@@ -69,9 +69,10 @@ def newest(connection: Connection) -> Newest:
 def pending_since(connection: Connection, event: int) -> Sequence[NewPending]:
     """The pending jobs that came or changed after this event, by kind; a kind may have several rows."""
     found: list[NewPending] = []
-    while changed := connection.execute(_CHANGED, {"event": event}).all():
-        event = changed[-1].id
-        found += [NewPending(*row) for row in connection.execute(_NEW, {"wanted": [row.job_id for row in changed]})]
-        if len(changed) < AT_ONCE:
-            break
+    changed = connection.execute(_CHANGED, {"event": event}).all()
+    while changed:
+        if wanted := [row.job_id for row in changed if row.event in _COUNTS]:
+            found += [NewPending(*row) for row in connection.execute(_NEW, {"wanted": wanted})]
+        is_last = len(changed) < AT_ONCE
+        changed = () if is_last else connection.execute(_CHANGED, {"event": changed[-1].id}).all()
     return found
