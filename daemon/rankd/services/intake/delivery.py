@@ -58,6 +58,7 @@ class Deliveries:
         self._group = group
         self._clock = clock
         self._listening_since = clock()
+        self._hears = True
         self.foreign = ForeignReports()
         self._there_since: dict[str, float] = {}
         """When a node that has allocations waiting last requested them, or came back."""
@@ -127,9 +128,18 @@ class Deliveries:
             for sent, does_count in zip(parts, counts, strict=True)
         ]
 
+    def hear(self, is_listening: bool) -> None:
+        """Whether nodes can ask this process: what they did not request while they could not is not overdue."""
+        self._hears = is_listening
+        self._listening_since = self._clock()
+
     async def run(self) -> None:
-        """Look for overdue allocations until cancelled. Leaves out times when this process or the broker stopped."""
+        """Look for overdue allocations until cancelled. Leaves out times when this process or the broker stopped.
+
+        The nodes ask this process from the beginning of this loop on.
+        """
         loop = self._bus.loops.add("watch over deliveries")
+        self._listening_since = self._clock()
         looked = self._clock()
         while True:
             loop.beat()
@@ -145,6 +155,8 @@ class Deliveries:
 
     async def run_once(self, now: float) -> None:
         """Withdraw allocations that nodes with a living agent did not request in time."""
+        if not self._hears:
+            return
         waiting = await self._database.read(untaken)
         overdue = [oldest for oldest in waiting if self._is_overdue(oldest, now)]
         self._there_since = {one.node: self._there_since.get(one.node, 0.0) for one in waiting}

@@ -149,6 +149,11 @@ class Intake:
         self.nodes.begin()
         self.nodes.start(await self.database.read(lambda c: all_nodes(c.connection)))
 
+    def hear(self, is_listening: bool) -> None:
+        """Whether nodes can reach this process; see :class:`.offer.Offer`."""
+        self.nodes.hear(is_listening)
+        self.deliveries.hear(is_listening)
+
     async def _after_commit(self) -> None:
         self.relay.wake.set()
         await announce(self.bus, self.group.role or BESIDE)

@@ -49,7 +49,7 @@ class Serving:
         rate = lambda: self._of.configuration.settings.admission.max_requests_per_s  # noqa: E731 - read at each request
         of = self._of
         endpoints = Endpoints(of.bus, requests, rankd.__version__, rate, of.entry.enter, of.counts.answered)
-        offer = Offer(endpoints, self._of.database, self.verbs(), self._of.nodes.hear)
+        offer = Offer(endpoints, self._of.database, self.verbs(), self._of.hear)
         holds = asyncio.Event()
 
         async def drain() -> None:
