@@ -15,7 +15,7 @@ from integration.nvml import Card, Part, needs_compiler
 from integration.nvml import Machine as StandIn
 from integration.test_agent import stage, start_of
 from msgspec.structs import replace
-from watch import appears
+from watch import PATIENCE_S, appears
 
 from rankd.core.model.device import AssignedDevice, DeviceState
 from rankd.services.agent import device_monitor, device_report
@@ -153,6 +153,29 @@ async def test_an_agent_that_starts_again_knows_who_has_which_card(broker, tmp_p
         assert [(use.allocation, use.id, use.busy, use.samples, use.peak_bytes) for use in uses] == [
             (1, "GPU-1", 0.5, 1, 2**30)
         ]
+
+
+async def test_a_card_goes_to_the_next_job_when_the_last_one_has_ended_here(broker, tmp_path, stand_in):
+    """The intake may count a lost node's job as ended before its processes are gone."""
+    said, gate = tmp_path / "said", tmp_path / "gate"
+    os.mkfifo(gate)
+    waits = "i=0; while [ $((i += 1)) -lt 30000 ]; do sleep 0.02; done"
+    lingers = f"trap 'read line <{gate}; echo left >>{said}; exit' TERM; echo up >{tmp_path}/up; {waits}"
+    async with a_gpu_node(broker, tmp_path, stand_in) as intake:
+        intake.grace_s = PATIENCE_S
+        known = len(intake.heartbeats)
+        await intake.until(lambda: len(intake.heartbeats) > known + 1)
+        await intake.order(starts=[with_cards(start_of(1, "sh", "-c", lingers), "GPU-1")])
+        await appears(tmp_path / "up")
+        starts = [with_cards(start_of(n, "sh", "-c", f"echo {n} >>{said}"), f"GPU-{n - 1}") for n in (2, 3)]
+        await intake.order(starts=starts, cancels=[1])
+        await intake.ended(3)
+        before = len(intake.takes)
+        await intake.until(lambda: len(intake.takes) >= before + 2)
+        assert not intake.of(2, "started")
+        await asyncio.to_thread(gate.write_text, "go\n")
+        assert (await intake.ended(2)).exit_status == 0
+    assert said.read_text() == "3\nleft\n2\n"
 
 
 async def test_a_process_without_a_job_takes_its_card_until_it_has_gone(broker, tmp_path, stand_in):

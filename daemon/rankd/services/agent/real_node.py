@@ -21,6 +21,7 @@ from rankd.services.agent.device_owner import Owners
 from rankd.services.agent.device_watch import Machine
 from rankd.services.agent.end_report import left_behind, lost_report, refused_report, unhooked_report
 from rankd.services.agent.epilog import Epilogs
+from rankd.services.agent.held_device import sort_out, still_held
 from rankd.services.agent.interactive_jobs import LOOP as CLIENTS_LOOP
 from rankd.services.agent.interactive_jobs import InteractiveJobs
 from rankd.services.agent.ledger import Entry, Ledger
@@ -236,16 +237,19 @@ class RealNode:
         """Claim all starts durably, then start and cancel jobs. An allocation that was claimed before is not started.
 
         Raises:
-            OSError: the claims can't be written, or there is no keeper; no job was started.
+            OSError: the claims can't be written, or there is no keeper; no job was started. Or some were not, since a
+                job that has to end here still holds their devices.
         """
         starts = [job for order in orders for job in order.message.starts]
         cancels = [allocation for order in orders for allocation in order.message.cancels]
-        fresh = {start.allocation: start for start in starts if not self._ledger.has_seen(start.allocation)}
+        fresh, held = sort_out(starts, self._ledger)
         made = await self._claim(list(fresh.values()))
         await self._start([fresh[allocation] for allocation in fresh if allocation in made])
         self.cancel(self._name, cancels)
         given = [one for order in orders for one in order.message.orders if self._ledger.is_known(one.allocation)]
         self.carried_out.pass_on(given)
+        if held:
+            raise still_held(held[0])
 
     async def _claim(self, starts: Sequence[StartJob]) -> set[int]:
         files = self._planner.denial.files_of
