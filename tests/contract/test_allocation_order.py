@@ -105,8 +105,11 @@ async def test_who_may_signal_what(store):
 
 async def test_orders_that_a_node_does_not_fetch_are_bounded(store):
     job = await runs(store, "n1")
-    for _ in range(MOST_ON_THEIR_WAY):
+    await store.write(order_limits, {job: 5.0})
+    for _ in range(MOST_ON_THEIR_WAY - 1):
         await store.write(order_signals, [job], 10)
+    assert await store.read(crowded, [job]) == set(), "a time limit is no signal"
+    await store.write(order_signals, [job], 10)
     assert await store.read(crowded, [job]) == {job}
     reply = await store.write(send_signals, [job], ALICE, NOW, 10, dry_run=False)
     assert [failed.code for failed in reply.failed] == ["too_many_signals"]

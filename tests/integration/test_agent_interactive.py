@@ -7,7 +7,7 @@ from pathlib import Path
 
 from integration.test_agent import a_killable_agent, an_agent, an_intake, kill, options_of, stage
 from relay_reader import RelayReader
-from watch import PATIENCE_S
+from watch import PATIENCE_S, appears
 
 from rankd.core.model.job import Interactive
 from rankd.services.keeper import relay_frame as kinds
@@ -55,6 +55,22 @@ async def test_a_job_without_its_client_is_hung_up_and_ended(broker, tmp_path):
     assert (polite.exit_status, Path(polite.stdout).read_text()) == (5, "hung up\n")
     assert polite.cause == "orphaned", "however it has ended: nobody else has ended it"
     assert (rude.cause, rude.signal) == ("orphaned", 15)
+
+
+async def test_what_a_hung_up_shell_leaves_gets_its_time(broker, tmp_path):
+    """A shell dies of HUP at once. Its child had KILL then, and could write nothing."""
+    ready, said = tmp_path / "ready", tmp_path / "said"
+    waits = "i=0; while [ $((i += 1)) -lt 30000 ]; do sleep 0.02; done"
+    child = f"trap '' HUP; trap 'echo asked >{said}; exit' TERM; echo up >{ready}; {waits}"
+    async with an_intake(broker) as intake:
+        intake.grace_s = PATIENCE_S
+        async with an_agent(options_of(broker, tmp_path)):
+            await intake.start(1, "sh", "-c", f"({child}) & wait", interactive=Interactive())
+            await appears(ready)
+            intake.orphan_s = 0.1
+            end = await intake.ended(1)
+    assert (end.cause, end.signal) == ("orphaned", 1)
+    assert said.read_text() == "asked\n"
 
 
 async def test_a_job_that_may_run_on_without_its_client_does_not_wait_for_a_reader(broker, tmp_path):

@@ -10,8 +10,9 @@ from watch import appears
 
 from rankd.wire.message import JobOrder
 
-COUNTS = "trap 'echo one >>usr1' USR1; (trap 'echo child >>usr1' USR1; while :; do sleep 0.02; done) & echo up >ready;"
-WAITS = " while :; do sleep 0.02; done"
+WAITS = "i=0; while [ $((i += 1)) -lt 30000 ]; do sleep 0.02; done"
+"""Ten minutes: if the test run is killed, the job's processes still end."""
+COUNTS = f"trap 'echo one >>usr1' USR1; (trap 'echo child >>usr1' USR1; {WAITS}) & echo up >ready; "
 
 
 def lines(path: Path) -> list[str]:

@@ -251,8 +251,8 @@ class Client:
 
     async def signal(
         self,
-        jobs: Names | None = None,
-        signal: str | int = "USR1",
+        jobs: Names | None,
+        signal: str | int,
         *,
         dry_run: bool = False,
         **conditions: Unpack[Conditions],

@@ -97,7 +97,8 @@ def signalled(number: int, crowded: Collection[int]) -> Decide:
             message = f"job {state.name(job)} is {state.state}; only running jobs get signals"
             raise Refused("not_running", message, "id", status=409)
         if job in crowded:
-            message = f"job {state.name(job)} has {MOST_ON_THEIR_WAY} orders on their way; its node does not fetch them"
+            many = f"{MOST_ON_THEIR_WAY} signals on their way"
+            message = f"job {state.name(job)} has {many}; its node does not fetch them"
             raise Refused("too_many_signals", message, "id", status=429)
         return Change(job=job, state=state.state, event=Event.SIGNAL, actor=asker.user, detail={"signal": name})
 
@@ -105,7 +106,7 @@ def signalled(number: int, crowded: Collection[int]) -> Decide:
 
 
 MOST_ON_THEIR_WAY = 32
-"""Signals and time limits of a job that a node has not fetched yet."""
+"""Signals of a job that a node has not carried out yet. A time limit is no signal: a job has one at most."""
 
 ACTIONS: Mapping[Decide, str] = {cancel: "job.cancel", hold: "job.hold", release: "job.release"}
 """The verb of each decision."""

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -122,17 +122,19 @@ class JobGroup:
 
     def signal_others(self, number: int, session: int) -> None:
         """Send a signal to those of its processes that have left the job's process group."""
-        listed = self.members()
-        with_descriptors = {}
+        with self.others(session) as others:
+            send(number, others)
+
+    @contextmanager
+    def others(self, session: int) -> Iterator[list[int]]:
+        """Descriptors of those of its processes that have left the job's process group by now."""
+        with_descriptors: dict[int, int] = {}
         try:
-            for pid in listed:
+            for pid in self.members():
                 with suppress(OSError):
                     with_descriptors[pid] = os.pidfd_open(pid)
             still = set(self.members())  # a process that is still a member did not take over the pid of a former one
-            for pid, descriptor in with_descriptors.items():
-                with suppress(OSError):
-                    if pid in still and os.getpgid(pid) != session:
-                        signal.pidfd_send_signal(descriptor, number)
+            yield [fd for pid, fd in with_descriptors.items() if pid in still and _has_left(pid, session)]
         finally:
             for descriptor in with_descriptors.values():
                 os.close(descriptor)
@@ -177,6 +179,19 @@ class JobGroup:
             return 0
         name = "memory.oom_control" if self._versions[directory] == 1 else "memory.events"
         return field_in(f"{directory}/{name}", "oom_kill") or 0
+
+
+def send(number: int, descriptors: Iterable[int]) -> None:
+    """Send a signal to these processes. Those that have ended, or may not be signalled, are left out."""
+    for descriptor in descriptors:
+        with suppress(OSError):
+            signal.pidfd_send_signal(descriptor, number)
+
+
+def _has_left(pid: int, session: int) -> bool:
+    with suppress(OSError):
+        return os.getpgid(pid) != session
+    return False
 
 
 Measured = Literal["cgroup", "cgroup_cpu", "cgroup_memory", "wait"]

@@ -13,7 +13,7 @@ import msgspec
 
 from rankd.core.model.job_environment import exit_of
 from rankd.core.model.outcome import OUT_OF_MEMORY, PROLOG_FAILED, memory_message
-from rankd.services.keeper.cgroup_job import GroupError, JobGroup, Used, measured
+from rankd.services.keeper.cgroup_job import GroupError, JobGroup, Used, measured, send
 from rankd.services.keeper.job_hooks import HURRIED, HookedJob
 from rankd.services.keeper.message import KeepJob, OrderJob, StartStep, StepHappened
 from rankd.services.keeper.process import Ended, Process, not_forked
@@ -127,11 +127,12 @@ class JobRun:
         """
         if self._process is None:
             return
-        if not self._order.plan.holds:
-            self._process.signal_group(number)
-        if self._group.directories:
-            self._group.signal_others(number, self._process.pid)
-        else:
+        # chosen first: what a handler forks gets none, and what leaves the group after its signal gets no second one
+        with self._group.others(self._process.pid) as others:
+            if not self._order.plan.holds:
+                self._process.signal_group(number)
+            send(number, others)
+        if not self._group.directories:
             for step in self._steps.values():
                 step.signal(number)
 
@@ -255,8 +256,7 @@ class JobRun:
             for number in self._early_signals:
                 self._signal_all(number)
             await process.exited()
-            if self._kill:
-                await self._until_alone(process, self._kill_at)
+            await self._company_ended(process)
         finally:
             self._limit.stop()
             for timer in (self._hang_up, self._kill):
@@ -265,6 +265,16 @@ class JobRun:
             # from here on, no signal may be sent: its pid will be free
             self._process = None
         return await self._settle(process)
+
+    async def _company_ended(self, process: Process) -> None:
+        """If the job is being ended, give its other processes their time: after HUP, and after TERM."""
+        if self._hang_up and not self._kill:
+            await self._until_alone(process, self._hang_up.when())
+            self._hang_up.cancel()
+            if not self._kill:
+                self._terminate(process)
+        if self._kill:
+            await self._until_alone(process, self._kill_at)
 
     async def _until_alone(self, process: Process, deadline: float) -> None:
         """Wait until the job's other processes end after TERM. It polls, because no event reports an empty group."""

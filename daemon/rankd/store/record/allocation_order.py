@@ -32,7 +32,7 @@ _OF_JOBS = (
 _CROWDED = (
     select(jobs.c.id)
     .join_from(jobs, allocation_orders, _ORDER.allocation_id == jobs.c.allocation_id)
-    .where(jobs.c.id.in_(values_of("jobs")))
+    .where(jobs.c.id.in_(values_of("jobs")), _ORDER.signal.is_not(None))
     .group_by(jobs.c.id, _ORDER.node)
     .having(func.count() >= MOST_ON_THEIR_WAY)
 )
@@ -97,7 +97,7 @@ def _parts(connection: Connection, of: Collection[int]) -> list[tuple[int, int, 
 
 
 def crowded(connection: Connection, jobs: Sequence[int]) -> set[int]:
-    """Those of these jobs of which a node has not carried out as many orders as may wait."""
+    """Those of these jobs of which a node has not carried out as many signals as may wait."""
     return set(connection.execute(_CROWDED, {"jobs": jobs}).scalars())
 
 
