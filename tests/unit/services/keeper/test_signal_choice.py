@@ -2,6 +2,7 @@
 
 import os
 import signal
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -71,5 +72,5 @@ def test_what_a_handler_starts_and_what_leaves_the_group_get_no_further_signal(f
 
 def pid_of(descriptor: int) -> int:
     """The process of a pidfd."""
-    with open(f"/proc/self/fdinfo/{descriptor}") as lines:
+    with Path(f"/proc/self/fdinfo/{descriptor}").open() as lines:
         return next(int(line.split()[1]) for line in lines if line.startswith("Pid:"))
