@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+from contextlib import ExitStack
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,23 +18,14 @@ from rankd.services.keeper.process import Process
 @pytest.fixture
 def fork():
     """Makes processes that wait, each in a process group of its own, or in this one."""
-    made: list[int] = []
+    with ExitStack() as made:
 
-    def make(group: int = 0) -> int:
-        if (pid := os.fork()) == 0:
-            try:
-                while True:
-                    signal.pause()
-            finally:
-                os._exit(1)
-        os.setpgid(pid, group)
-        made.append(pid)
-        return pid
+        def make(group: int = 0) -> int:
+            process = made.enter_context(subprocess.Popen(["sleep", "600"], process_group=group))
+            made.callback(process.kill)
+            return process.pid
 
-    yield make
-    for pid in made:
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
+        yield make
 
 
 @pytest.fixture
@@ -40,7 +33,7 @@ def job(fork, tmp_path):
     """A run with a leader, and a function that names the members of its group."""
     (tmp_path / "1").mkdir()
     run = JobRun.__new__(JobRun)
-    run._group = JobGroup("1", Limits(), {"pids": Place(base=str(tmp_path), version=2)})
+    run._group = JobGroup("1", Limits(), {"pids": Place(base=tmp_path, top=tmp_path, version=2)})
     run._order = SimpleNamespace(plan=SimpleNamespace(holds=False))
     run._steps = {}
     run._process = Process.__new__(Process)
