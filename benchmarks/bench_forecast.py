@@ -28,7 +28,7 @@ from rankd.core.placement.problem import Tenant
 from rankd.core.simulate.simulator import Simulation
 from rankd.core.simulate.site import pool
 from rankd.core.simulate.swf import read_swf
-from rankd.core.simulate.trace import Selection, select
+from rankd.core.simulate.trace import Selection, over, select
 
 NEAR_S = 600.0
 
@@ -65,7 +65,8 @@ class Asked:
 
     def live(self, now: float) -> Live:
         """The state of the simulation."""
-        running, work = self.simulation.running, self.simulation.work
+        [part], work = self.simulation.parts, self.simulation.work
+        running = part.running
         places, owners = np.unique(running.places, return_inverse=True)
         opened = [
             OpenWork(
@@ -79,10 +80,10 @@ class Asked:
             )
             for place in places.tolist()
         ]
-        problem = self.simulation.problem(now)
+        [problem] = self.simulation.problems(now)
         shares = {job: self.share(job - 1) for own in problem.waiting.values() for job in own.jobs.tolist()}
         partition = LivePartition(
-            problem=problem, node_sort=self.site.node_sort, running=opened, owners=owners.astype(np.int64)
+            problem=problem, node_sort=self.site.partitions[0].node_sort, running=opened, owners=owners.astype(np.int64)
         )
         return Live(now=now, partitions=[partition], shares=shares, site_share=self.paces.of_site)
 
@@ -144,7 +145,7 @@ def main() -> None:
     site = simulated_site(None, Varied(policy=given.policy, backfill=None, backfill_order=None), pool(given.procs))
     opening = gzip.open if given.trace.suffix == ".gz" else open
     with opening(given.trace, "rb") as file:
-        jobs, _ = select(read_swf(file), Selection(most=given.jobs), given.procs)
+        jobs, _ = select(read_swf(file), Selection(most=given.jobs), over(given.procs))
     result = scored(lived(Simulation(site, jobs), site, given.each))
     name = f"forecast-{given.trace.name.split('.')[0].lower()}-{given.policy}"
     rows = [{"figure": key, "value": value} for key, value in result.items()]

@@ -12,7 +12,8 @@ from rankd.core.simulate.simulator import Simulation
 
 def live_of(simulation, site, now, *, shares=None, site_share=1.0):
     """The state of a simulation: job ``i + 1`` is that of the place ``i``."""
-    running, work, shares = simulation.running, simulation.work, shares or {}
+    [part], [own] = simulation.parts, site.partitions
+    running, work, shares = part.running, simulation.work, shares or {}
     places, owners = np.unique(running.places, return_inverse=True)
     opened = [
         OpenWork(
@@ -28,8 +29,9 @@ def live_of(simulation, site, now, *, shares=None, site_share=1.0):
         )
         for place in places.tolist()
     ]
+    [problem] = simulation.problems(now)
     partition = LivePartition(
-        problem=simulation.problem(now), node_sort=site.node_sort, running=opened, owners=owners.astype(np.int64)
+        problem=problem, node_sort=own.node_sort, running=opened, owners=owners.astype(np.int64)
     )
     return Live(now=now, partitions=[partition], shares=shares, site_share=site_share)
 

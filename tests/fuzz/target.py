@@ -43,7 +43,7 @@ from rankd.core.placement.constraint import parse_constraints
 from rankd.core.printable import printable
 from rankd.core.simulate.sacct import read_sacct
 from rankd.core.simulate.swf import read_swf
-from rankd.core.simulate.trace import Selection, select
+from rankd.core.simulate.trace import Selection, over, select
 from rankd.core.slurm.conversion import SourceText, convert_slurm
 from rankd.core.slurm.writing import write_files
 from rankd.identity.credentials import parse_credentials
@@ -244,12 +244,12 @@ def all_files(hostile: Hostile) -> Mapping[str, str]:
 
 def read_trace(given: object) -> None:
     text = given if isinstance(given, bytes) else str(given).encode(errors="replace")
-    select(read_swf(text.splitlines()), Selection(), 338)
+    select(read_swf(text.splitlines()), Selection(), over(338))
 
 
 def read_sacct_trace(given: object) -> None:
     text = given if isinstance(given, bytes) else str(given).encode(errors="replace")
-    select(read_sacct(text.splitlines()), Selection(), 338)
+    select(read_sacct(text.splitlines()), Selection(), over(338))
 
 
 def read_slurm(given: object) -> None:

@@ -6,16 +6,21 @@ import builder
 import msgspec
 import pytest
 from integration.intake_stage import an_intake
-from integration.stage import NOW, a_cluster, ready, running, true_in_time, write_config
+from integration.stage import NOW, ROOT, a_cluster, ready, running, true_in_time, write_config
 
 from rankd.bus.connection import Bus
 from rankd.core.change import job_action
+from rankd.core.change.job_update import Task
 from rankd.core.model.array import parse_array
 from rankd.core.model.service_setting import ForecastSettings
 from rankd.core.model.setting import Settings
 from rankd.services.forecaster.forecaster import ROLE, Forecaster
 from rankd.services.forecaster.service import ForecasterOptions, run
 from rankd.services.scheduler.scheduling_source import SchedulingSource
+from rankd.store.record.catalog import admission_tables
+from rankd.store.record.job_update import judge, write_update
+from rankd.wire.job_update import JobUpdate
+from rankd.wire.message import Report
 
 ROLES = ("prioritizer", "scheduler", ROLE)
 WHOLE = {"vcore": 4000}
@@ -124,6 +129,29 @@ async def test_a_released_job_and_a_cancelled_one_change_the_next_forecast(broke
         await prioritizer.run_once(NOW)
         await forecaster.run_once()
         assert ranges(cluster) == {3: (NOW + 100, NOW + 100, None)}
+
+
+@pytest.mark.parametrize("limit_s", [40.0, 500.0])
+async def test_a_running_jobs_new_limit_counts_in_the_next_forecast(broker, tmp_path, limit_s):
+    async with a_cluster(tmp_path, broker.url, configured(), ROLES) as cluster:
+        prioritizer, scheduler, at = cluster.prioritizer(), cluster.scheduler(), [NOW]
+        forecaster = forecaster_of(cluster, at)
+        await cluster.add_node("n1")
+        await cluster.submit(job(100), job(50), job(60))
+        await schedule(prioritizer, scheduler)
+        await cluster.report(("n1", Report(allocation=1, job=1, kind="started", at=NOW)))
+        await prioritizer.run_once(NOW)
+        await forecaster.run_once()
+        assert [early - NOW for early, *_ in ranges(cluster).values()] == [100, 150]
+        tables = admission_tables(cluster.configuration, cluster.catalog)
+        task = Task(JobUpdate(time_limit_s=limit_s), ROOT, tables, NOW + 10)
+        await cluster.database.write(lambda c: write_update(c, judge(c, [1], task), task, cluster.catalog))
+        at[0] = NOW + 10
+        await forecaster.run_once()
+        assert ranges(cluster) == {
+            2: (NOW + limit_s, NOW + limit_s, None),
+            3: (NOW + limit_s + 50, NOW + limit_s + 50, None),
+        }
 
 
 async def test_when_answers_from_the_last_forecast_and_records_what_it_showed(broker, tmp_path):

@@ -30,6 +30,7 @@ from rankd.store.look.moment import moment_at, moment_of_generation
 from rankd.store.record.catalog import admission_tables
 from rankd.store.record.job_update import judge, write_update
 from rankd.wire.job_update import JobUpdate
+from rankd.wire.message import Report
 
 
 @pytest.fixture(autouse=True)
@@ -63,6 +64,9 @@ async def disturb(cluster, draw, now):
         )
         some = [draw.choice(waiting)]
         await cluster.database.write(lambda c: write_update(c, judge(c, some, task), task, cluster.catalog))
+    running = [job for job, state in cluster.states().items() if state == "running"]
+    if running:
+        await limited(cluster, draw.choice(running), draw.choice([15.0, 45.0, 500.0]), now)
     await cluster.set_node("n1", draw.choice([NodeState.UP, NodeState.DRAINING]))
 
 
@@ -142,6 +146,51 @@ async def test_each_cycle_is_replayed_as_it_decided(broker, tmp_path, capsys):
             assert_same_without_names(found, replayed(cluster, lambda c, at=at: moment_at(c, at), anonymised))
         await shown_by_the_command(cluster, list(cycles), capsys)
         assert_says_from_when_on(cluster, list(cycles))
+
+
+async def limited(cluster, job, limit_s, now):
+    """An administrator changes the time limit of a running job."""
+    tables = admission_tables(cluster.configuration, cluster.catalog)
+    task = Task(JobUpdate(time_limit_s=limit_s), ROOT, tables, now)
+    await cluster.database.write(lambda c: write_update(c, judge(c, [job], task), task, cluster.catalog))
+
+
+def asks(cores, limit_s):
+    return builder.accepted(resources={"vcore": cores * 1000}, request={"time_limit_s": limit_s})
+
+
+async def test_a_running_jobs_limit_counts_as_it_was_then(broker, tmp_path, capsys):
+    """Reservations follow ``rankd update --time``: shorter, a small job may not pass any more; longer, it may."""
+    async with a_cluster(tmp_path, broker.url, a_site(tmp_path)) as cluster:
+        prioritizer, scheduler = cluster.prioritizer(), cluster.scheduler()
+        await cluster.add_node("n1", vcore=4)
+
+        async def cycle(now):
+            await prioritizer.run_once(now)
+            await scheduler.run_once(now)
+            return cluster.rows("SELECT starts_at FROM reservations WHERE job_id = 2")
+
+        await cluster.submit(asks(3, 100.0), at=NOW)
+        await cycle(NOW)
+        await cluster.report(("n1", Report(allocation=1, job=1, kind="started", at=NOW)), at=NOW)
+        await cluster.submit(asks(4, 100.0), at=NOW + 5)
+        assert await cycle(NOW + 5) == [(NOW + 100,)]
+        await limited(cluster, 1, 50.0, NOW + 10)
+        assert await cycle(NOW + 11) == [(NOW + 50,)]
+        await cluster.submit(asks(1, 60.0), at=NOW + 20)
+        assert await cycle(NOW + 20) == [(NOW + 50,)]
+        assert cluster.states()[3] == "pending", "it would delay job 2"
+        await limited(cluster, 1, 200.0, NOW + 30)
+        assert await cycle(NOW + 31) == [(NOW + 200,)]
+        assert cluster.states()[3] == "allocated"
+        await cluster.end(1, at=NOW + 40)
+        await prioritizer.run_once(NOW + 40)
+        place = ["--db", str(cluster.database.path), "--config", str(tmp_path / "config"), "--json"]
+        for at, reserved, started in ((5, 100, []), (11, 50, []), (20, 50, []), (31, 200, [3])):
+            shown = told(["replay", "--at", f"@{NOW + at}", *place], capsys)
+            assert [row["starts_at"] for row in shown["reservations"] if row["job"] == 2] == [NOW + reserved], at
+            assert [row["job"] for row in shown["started"]] == started
+            assert shown["as_recorded"] is (True if started else None)
 
 
 def assert_same_without_names(found, hidden):

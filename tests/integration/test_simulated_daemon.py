@@ -6,6 +6,7 @@ first the jobs end that end then, then those are submitted that are submitted th
 
 from __future__ import annotations
 
+import json
 import math
 import random
 
@@ -13,9 +14,16 @@ import builder
 import msgspec
 import pytest
 from integration.stage import NOW, a_cluster
-from simulated import a_job, a_site, lived_through
+from simulated import ONE_QUEUE, a_job, a_site, a_site_of, lived_through
 
-from rankd.core.model.setting import PrioritySettings, SchedulingSettings
+from rankd.config.queues import read_queue_document
+from rankd.core.model.device import Device, ListedDevice
+from rankd.core.model.node import Node
+from rankd.core.model.setting import FairshareSettings, PrioritySettings, SchedulingSettings
+from rankd.core.simulate.route import Router
+from rankd.core.simulate.shape import shape_of
+from rankd.store.record.node import register_node
+from rankd.wire.message import NodeRegistration, Report
 
 CORES = 6
 
@@ -45,10 +53,11 @@ def configured(backfill, order):
     return msgspec.structs.replace(given, settings=settings)
 
 
-async def lived_by_a_daemon(cluster, jobs):
+async def lived_by_a_daemon(cluster, jobs, site):
     """The start of each job."""
     prioritizer, scheduler = cluster.prioritizer(), cluster.scheduler()
-    await cluster.add_node("n1", vcore=CORES)
+    await register(cluster, site)
+    asked = [request_of(job, site) for job in jobs]
     starts: dict[int, float] = {}
     ends: dict[int, float] = {}
     arrived, reserved_s = 0, math.inf
@@ -59,24 +68,46 @@ async def lived_by_a_daemon(cluster, jobs):
             del ends[job]
             await cluster.end(job, at=NOW + now)
         while arrived < len(jobs) and jobs[arrived].submit_s <= now:
-            one = jobs[arrived]
-            await cluster.submit(
-                builder.accepted(
-                    one.user, resources={"vcore": one.processors * 1000}, request={"time_limit_s": one.limit_s}
-                ),
-                at=NOW + one.submit_s,
-            )
+            await cluster.submit(asked[arrived], at=NOW + jobs[arrived].submit_s)
             arrived += 1
         await prioritizer.run_once(NOW + now)
         while await scheduler.run_once(NOW + now):
             pass
-        for (job,) in cluster.rows("SELECT job_id FROM allocations WHERE ended_at IS NULL"):
+        for allocation, job, nodes in cluster.rows("SELECT id, job_id, nodes FROM allocations WHERE ended_at IS NULL"):
             if job not in starts:
+                begun = Report(allocation=allocation, job=job, kind="started", at=NOW + now)
+                await cluster.report(*[(node, begun) for node in json.loads(nodes)], at=NOW + now)
                 starts[job] = now
                 ends[job] = now + jobs[job - 1].run_s
         planned = [at - NOW for (at,) in cluster.rows("SELECT starts_at FROM reservations")]
         reserved_s = min((at for at in planned if at > now), default=math.inf)
     return [starts[place + 1] for place in range(len(jobs))]
+
+
+async def register(cluster, site):
+    """The nodes of the site join, with their devices."""
+    for own in site.partitions:
+        for node in own.nodes:
+            devices = [ListedDevice(**msgspec.structs.asdict(one)) for one in node.devices]
+            vcore = node.capacity["vcore"] // 1000
+            name = "n1" if own.is_pool else node.name
+            new = NodeRegistration(
+                partition=own.partition.name, resources={"vcore": vcore}, devices=devices, agent=name
+            )
+            await cluster.database.write(lambda c, name=name, new=new: register_node(c, name, new, NOW))
+
+
+def request_of(job, site):
+    """The job as it would be submitted."""
+    goal = Router(site).goal(job.queue, job.partition)
+    shape = shape_of(job, site.partitions[goal.partition], site.types)
+    return builder.accepted(
+        job.user,
+        partition=shape.partition,
+        nodes=shape.nodes,
+        resources=shape.resources,
+        request={"time_limit_s": job.limit_s, "exclusive": shape.exclusive},
+    )
 
 
 @pytest.mark.parametrize(
@@ -89,4 +120,50 @@ async def test_a_simulation_is_what_a_daemon_does(broker, tmp_path, seed, backfi
     expected = lived_through(site, jobs)
     assert any(start > job.submit_s for start, job in zip(expected, jobs, strict=True)), "some have to wait"
     async with a_cluster(tmp_path, broker.url, configured(backfill, order)) as cluster:
-        assert await lived_by_a_daemon(cluster, jobs) == expected
+        assert await lived_by_a_daemon(cluster, jobs, site) == expected
+
+
+def with_gpus(name):
+    """A node with four cores and GPUs of two models."""
+    devices = tuple(
+        Device(model=model, id=f"{name}-{place}", index=place) for place, model in enumerate(("a100", "a100", "v100"))
+    )
+    amounts = {"vcore": 4000, "gpu:a100": 2, "gpu:v100": 1, "gpu": 3}
+    return Node(name=name, capacity=amounts, devices=devices)
+
+
+NODES = {
+    "cpu": [Node(name=f"n{place}", capacity={"vcore": 3000}) for place in (1, 2, 3)],
+    "gpu": [with_gpus("g1"), with_gpus("g2")],
+}
+ASKED = [(("gpu", 1),), (("gpu", 3),), (("gpu:a100", 1),), (("gpu:a100", 3),), (("gpu:v100", 1),), ()]
+
+
+def trace_of_two_partitions(seed):
+    draw = random.Random(seed)
+    jobs = []
+    for job in trace(seed) + trace(seed + 100):
+        is_gpu = draw.random() < 0.6
+        others = draw.choice(ASKED) if is_gpu else ()
+        cores = draw.randint(1, 8)
+        whole = {"whole_nodes": 1, "cores": 1} if draw.random() < 0.1 else {"processors": cores}
+        jobs.append(job._replace(partition="gpu" if is_gpu else "cpu", others=others, **whole))
+    return sorted(jobs, key=lambda job: job.submit_s)
+
+
+@pytest.mark.parametrize(("seed", "policy"), [(1, "fcfs"), (2, "multifactor"), (3, "multifactor")])
+async def test_so_it_is_with_several_partitions_and_gpus(broker, tmp_path, seed, policy):
+    jobs = trace_of_two_partitions(seed)
+    fairshare = FairshareSettings(half_life_s=100.0, billing={"vcore": 1.0, "gpu:a100": 8.0, "gpu:v100": 2.0})
+    weights = {"age": 10.0, "fairshare": 10_000.0, "size": 100.0}
+    priority = PrioritySettings(policy=policy, weights=weights, fairshare=fairshare)
+    queues = [{"name": name, "queues": [ONE_QUEUE]} for name in NODES]
+    given = builder.configuration(
+        partitions=tuple(read_queue_document({"partitions": queues}).partitions), priority=priority
+    )
+    site = a_site_of(NODES, priority=priority, associations=given.associations)
+    expected = lived_through(site, jobs)
+    waited = [job.partition for job, start in zip(jobs, expected, strict=True) if start > job.submit_s]
+    assert {"cpu", "gpu"} <= set(waited)
+    async with a_cluster(tmp_path, broker.url, given) as cluster:
+        assert await lived_by_a_daemon(cluster, jobs, site) == expected

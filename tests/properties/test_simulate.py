@@ -1,6 +1,6 @@
 """Simulations of random small traces: they decide as textbook backfilling does, however the pool is made."""
 
-from easy_reference import easy
+from easy_reference import conservative, easy
 from effort import effort
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -29,6 +29,13 @@ def test_each_start_is_that_of_textbook_backfilling(jobs, rule):
     site = a_site(PROCESSORS, scheduling=SchedulingSettings(backfill=backfill, backfill_order=order))
     expected = easy(as_tuples(jobs), PROCESSORS, shortest=rule == "shortest", strict=rule == "strict")
     assert lived_through(site, jobs) == expected
+
+
+@given(JOBS)
+@settings(max_examples=effort(20, 60), deadline=None)
+def test_each_start_is_that_of_textbook_conservative_backfilling(jobs):
+    site = a_site(PROCESSORS, scheduling=SchedulingSettings(backfill="conservative"))
+    assert lived_through(site, jobs) == conservative(as_tuples(jobs), PROCESSORS)
 
 
 @given(JOBS)

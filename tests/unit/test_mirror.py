@@ -155,6 +155,7 @@ WAITS = {
 
 ELSEWHERE = {
     "client/up_file.py": "tests/unit/client/test_place.py",
+    "cli/what_if/simulate_input.py": "tests/unit/cli/what_if/test_simulate.py",
     "cli/what_if/simulate_plot.py": "tests/unit/cli/what_if/test_simulate.py",
     "cli/what_if/simulate_progress.py": "tests/unit/cli/what_if/test_simulate.py",
     "cli/what_if/simulate_report.py": "tests/unit/cli/what_if/test_simulate.py",

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rankd.cli.common.freshness import Known
-from rankd.cli.common.limit import EVERYTHING, MOST_BY_BUS, say_cut
+from rankd.cli.common.limit import EVERYTHING, MOST_BY_BUS, PAGE, say_cut
 from rankd.client.channel import LARGEST_PAGE
 from rankd.wire.message import AccountingFilter, JobFilter
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from rankd.client.asker import Asker
     from rankd.client.place import Place
     from rankd.store.engine.reading import Row
@@ -59,6 +61,14 @@ class BusSource:
     def accounting(self, wanted: AccountingFilter) -> list[Row]:
         """See :class:`.record_source.Source`."""
         return self._listed("job.acct", wanted, "newest")[0][::-1]
+
+    def accounting_pages(self, wanted: AccountingFilter) -> Iterator[list[Row]]:
+        """See :class:`.record_source.Source`."""
+        request = msgspec.to_builtins(wanted) | {"limit": LARGEST_PAGE}
+        rows = self._pages("job.acct", "jobs", request, PAGE)[0]
+        while rows:
+            yield rows
+            rows = self._pages("job.acct", "jobs", request | {"after": rows[-1]["id"]}, PAGE)[0]
 
     def job(self, job_id: int | str) -> Row:
         """See :class:`.record_source.Source`."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from rankd.cli.common.freshness import Known
-from rankd.cli.common.limit import say_cut
-from rankd.store.look.accounting import accounting, count_accounted
+from rankd.cli.common.limit import PAGE, say_cut
+from rankd.store.look.accounting import accounting, accounting_ids, accounting_of, count_accounted
 from rankd.store.look.class_list import classes
 from rankd.store.look.device_list import devices
 from rankd.store.look.filter_check import check_filter
@@ -21,6 +23,8 @@ from rankd.store.look.share_list import shares
 from rankd.store.look.why import why
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from rankd.store.engine.reading import ReadConnection, Row
     from rankd.wire.message import AccountingFilter, JobFilter
 
@@ -52,6 +56,13 @@ class DatabaseSource:
         if number == wanted.limit:
             say_cut(number, count_accounted(self._connection, wanted), "newest")
         return rows
+
+    def accounting_pages(self, wanted: AccountingFilter) -> Iterator[list[Row]]:
+        """See :class:`.record_source.Source`."""
+        check_filter(self._connection, wanted, self._me)
+        while ids := accounting_ids(self._connection, wanted, PAGE):
+            yield accounting_of(self._connection, ids, wanted)
+            wanted = replace(wanted, after=ids[-1])
 
     def job(self, job_id: int | str) -> Row:
         """See :class:`.record_source.Source`."""

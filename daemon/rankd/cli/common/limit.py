@@ -10,6 +10,9 @@ EVERYTHING = 2**31 - 1
 MOST_BY_BUS = 10_000
 """Jobs that are fetched over the bus, in pages, if no limit is given."""
 
+PAGE = 10_000
+"""Jobs that are fetched at a time by a command that needs all of them."""
+
 
 def say_cut(shown: int, total: int, which: str) -> None:
     """Print that ``shown`` of ``total`` jobs are shown, if there are more. ``which``: ``newest`` or ``next``."""

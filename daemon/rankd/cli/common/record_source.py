@@ -15,6 +15,7 @@ from rankd.store.engine.reading import ReadError
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Iterator
 
     from rankd.store.engine.reading import Row
     from rankd.wire.message import AccountingFilter, JobFilter
@@ -31,6 +32,9 @@ class Source(Protocol):
 
     def accounting(self, wanted: AccountingFilter) -> list[Row]:
         """What jobs used, by id. If there are more than the limit, the newest ones and a message."""
+
+    def accounting_pages(self, wanted: AccountingFilter) -> Iterator[list[Row]]:
+        """The same for all jobs after the id ``wanted.after``, a page at a time, whatever the limit."""
 
     def job(self, job_id: int | str) -> Row:
         """Everything about one job."""

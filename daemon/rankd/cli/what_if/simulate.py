@@ -5,25 +5,20 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rankd.cli.common.option import add_asker, add_command, add_place
-from rankd.cli.what_if.trace_file import read_trace
 from rankd.core.errors import Refused
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from rankd.cli.common.option import Subparsers
     from rankd.cli.what_if.simulate_report import Simulated
-    from rankd.config.configuration import Configuration
-    from rankd.core.model.node import Node
     from rankd.core.simulate.predictor import Runtime
     from rankd.core.simulate.site import Site
-    from rankd.core.simulate.trace import LeftOut, Selection, TraceJob, WorkJob
-
-MOST_PROCESSORS = 100_000_000
+    from rankd.core.simulate.trace import LeftOut, WorkJob
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -56,10 +51,21 @@ def add_parser(subparsers: Subparsers) -> None:
 
 def _add_machine(parser: argparse.ArgumentParser) -> None:
     text = "the machine (default with --last: the site's nodes)"
-    group = parser.add_argument_group(text).add_mutually_exclusive_group()
-    group.add_argument("--procs", type=int, metavar="N", help="one pool of N cores")
+    machine = parser.add_argument_group(text)
+    group = machine.add_mutually_exclusive_group()
+    group.add_argument("--procs", type=int, metavar="N", help="one pool of N cores, in one partition")
     group.add_argument(
-        "--nodes", metavar="FILE", help='nodes with their resources, as JSON: {"n[01-16]": {"vcore": 64}}'
+        "--nodes",
+        metavar="FILE",
+        help="nodes with their resources and partitions, as JSON:"
+        ' {"n[01-16]": {"vcore": 64}, "g[1-4]": {"vcore": 32, "gpu:a100": 4, "partition": "gpu"}}',
+    )
+    machine.add_argument(
+        "--map",
+        action="append",
+        metavar="FROM=TO",
+        help="jobs of the trace's queue or partition FROM go to the partition TO, or to the leaf queue TO (root.…);"
+        " may be repeated (default: the partition and the leaf queue with the same names)",
     )
 
 
@@ -118,20 +124,18 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Simulate with each configuration, and print."""
+    from rankd.cli.what_if.simulate_input import read_input
     from rankd.cli.what_if.simulate_plot import draw, need_matplotlib
-    from rankd.cli.what_if.simulate_report import print_report, write_json, write_starts
-    from rankd.core.simulate.trace import select
+    from rankd.cli.what_if.simulate_report import check_writable, print_report, write_json, write_starts
 
     _seed(arguments.seed)
     if arguments.plot is not None:
         need_matplotlib()
-    records, nodes = _trace_and_nodes(arguments)
-    directories: Sequence[Path | None] = arguments.config or [None]
-    if arguments.starts is not None and len(directories) > 1:
+    if arguments.starts is not None and len(arguments.config or ()) > 1:
         raise Refused("usage", "--starts writes one simulation; give one --config", "starts")
-    sites = [(directory, _site(directory, arguments, nodes)) for directory in directories]
-    jobs, left_out = select(records, _selection(arguments), sites[0][1].processors)
-    _warn_of_gpus(jobs)
+    for option in ("json", "starts"):
+        check_writable(option, getattr(arguments, option))
+    jobs, left_out, sites = read_input(arguments)
     done = [_simulate(directory, site, jobs, left_out, arguments.runtime) for directory, site in sites]
     if arguments.speed:
         _print_speed(sites[0][1], jobs)
@@ -146,26 +150,6 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _warn_of_gpus(jobs: Sequence[WorkJob]) -> None:
-    """Say on standard error that GPUs are not simulated, if jobs asked for some."""
-    if n_jobs := sum(job.has_gpus for job in jobs):
-        print(
-            f"rankd: {n_jobs} {'job' if n_jobs == 1 else 'jobs'} asked for GPUs, which simulate does not count; their"
-            " waits can be too short",
-            file=sys.stderr,
-        )
-
-
-def _warn_of_partitions(directory: Path | None, configuration: Configuration) -> None:
-    """Say on standard error that one partition of several is simulated: the first, with all jobs and nodes."""
-    first, *others = [partition.name for partition in configuration.partitions]
-    print(
-        f"rankd: {directory}: only the partition {first} is simulated, with all jobs and nodes; left out:"
-        f" {', '.join(others[:5])}{' …' if len(others) > 5 else ''}",
-        file=sys.stderr,
-    )
-
-
 def _seed(seed: int) -> None:
     """Seed what plugins may draw from."""
     import random
@@ -176,72 +160,6 @@ def _seed(seed: int) -> None:
         raise Refused("usage", f"--seed: {seed} is not a number from 0 to 2^32 - 1", "seed")
     random.seed(seed)
     np.random.seed(seed)  # noqa: NPY002 - the generator of plugins that have none of their own
-
-
-def _trace_and_nodes(arguments: argparse.Namespace) -> tuple[Iterable[TraceJob], Sequence[Node]]:
-    """The records to simulate, and the machine."""
-    if (arguments.trace is None) == (arguments.last is None):
-        raise Refused("usage", "give a trace, or --last 30d for the site's own jobs", "trace")
-    if arguments.last is not None:
-        from rankd.cli.what_if.site_trace import site_records
-
-        records, nodes = site_records(arguments)
-        return records, _nodes(arguments) if arguments.procs is not None or arguments.nodes is not None else nodes
-    if arguments.procs is None and arguments.nodes is None:
-        raise Refused("usage", "say how large the machine is: --procs N or --nodes FILE", "procs")
-    return read_trace(arguments.trace), _nodes(arguments)
-
-
-def _nodes(arguments: argparse.Namespace) -> Sequence[Node]:
-    from rankd.config.simulated_site import read_nodes
-    from rankd.core.simulate.site import pool
-
-    if arguments.procs is not None:
-        if not 1 <= arguments.procs <= MOST_PROCESSORS:
-            raise Refused("usage", f"--procs: {arguments.procs} is not a number from 1 to {MOST_PROCESSORS}", "procs")
-        return pool(arguments.procs)
-    try:
-        text = Path(arguments.nodes).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise Refused("usage", f"{arguments.nodes} can't be read: {error}", "nodes") from None
-    return read_nodes(text)
-
-
-def _site(directory: Path | None, arguments: argparse.Namespace, nodes: Sequence[Node]) -> Site:
-    from rankd.config.configuration import load_configuration
-    from rankd.config.simulated_site import Varied, simulated_site
-
-    configuration: Configuration | None = None if directory is None else load_configuration(directory)
-    if configuration is not None and len(configuration.partitions) > 1:
-        _warn_of_partitions(directory, configuration)
-    varied = Varied(policy=arguments.policy, backfill=arguments.backfill, backfill_order=arguments.backfill_order)
-    return simulated_site(configuration, varied, nodes)
-
-
-def _selection(arguments: argparse.Namespace) -> Selection:
-    from rankd.core.simulate.trace import Selection
-
-    if arguments.jobs is not None and arguments.jobs < 1:
-        raise Refused("usage", f"--jobs: {arguments.jobs} is not a number of at least 1", "jobs")
-    return Selection(
-        column=arguments.column,
-        most=arguments.jobs,
-        begin_s=arguments.begin_s,
-        end_s=arguments.end_s,
-        limit=_limit(arguments.limit),
-    )
-
-
-def _limit(text: str) -> Any:  # noqa: ANN401 - a word or a number
-    if text in ("requested", "exact"):
-        return text
-    try:
-        factor = float(text)
-    except ValueError:
-        factor = 0.0
-    if not 0 < factor <= 1e6:
-        raise Refused("usage", f"--limit: '{text}' is not requested, exact, or a factor of at most a million", "limit")
-    return factor
 
 
 def _simulate(
@@ -260,8 +178,9 @@ def _simulate(
     elapsed_s = time.perf_counter() - begun
     fcfs = Simulation(first_come(site), jobs)
     live_through(fcfs, f"{name}, compared with first come, first served")
+    machine = [(own.partition.name, own.processors) for own in site.partitions]
     found = statistic(
-        simulation.work, simulation.starts_s, left_out, site.processors, site.priority.fairshare, fcfs.starts_s
+        simulation.work, simulation.starts_s, left_out, machine, site.priority.fairshare, fcfs.starts_s
     )
     return Simulated(None if directory is None else str(directory), simulation, found, elapsed_s, site.processors)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rankd.core.simulate.simulator import Simulation
-    from rankd.core.simulate.statistic import GroupStatistic, Statistic
+    from rankd.core.simulate.statistic import GroupStatistic, PartitionStatistic, Statistic
 
 MOST_SHOWN = 10
 """The most users and accounts of a list."""
@@ -79,6 +80,24 @@ def write_starts(path: str, done: Simulated) -> None:
     _write(path, "\n".join(lines) + "\n")
 
 
+def check_writable(option: str, path: str | None) -> None:
+    """Check, before anything is simulated, that a result can be written there.
+
+    Raises:
+        Refused: ``usage``: its directory is missing, or may not be written.
+    """
+    if path is None or path == "-":
+        return
+    parent = Path(path).absolute().parent
+    why = "it is a directory" if Path(path).is_dir() else None
+    if not parent.is_dir():
+        why = f"there is no directory {parent}"
+    elif not os.access(path if Path(path).exists() else parent, os.W_OK):
+        why = "permission denied"
+    if why is not None:
+        raise Refused("usage", f"--{option}: {path} can't be written: {why}", option)
+
+
 def _write(path: str, text: str) -> None:
     if path == "-":
         sys.stdout.write(text)
@@ -91,7 +110,7 @@ def _write(path: str, text: str) -> None:
 
 def print_report(done: Sequence[Simulated]) -> None:
     """Print the statistics side by side, then who waits how long."""
-    _print_left_out(done[0].statistic)
+    _print_left_out(done)
     names = [one.config or "simulated" for one in done]
     _print_columns(["", *names], [[label, *_values(done, field, form)] for field, label, form in _LINES])
     for one in done:
@@ -99,6 +118,7 @@ def print_report(done: Sequence[Simulated]) -> None:
             print_line(f"{one.config}:")
         _print_fairness(one.statistic)
     if len(done) == 1:
+        _print_partitions(done[0].statistic.by_partition)
         _print_groups("by size (processors)", done[0].statistic.by_size)
         _print_groups("by run time", done[0].statistic.by_run_time)
         _print_groups("by account", _largest(done[0].statistic.by_account))
@@ -109,14 +129,19 @@ def print_report(done: Sequence[Simulated]) -> None:
         print_line(f"{one.config or 'simulated'}: {one.elapsed_s:.1f} s, {speed:,.0f} jobs per second")
 
 
-def _print_left_out(found: Statistic) -> None:
-    out = found.left_out
+def _print_left_out(done: Sequence[Simulated]) -> None:
+    out = done[0].statistic.left_out
     print_line(
         f"left out: {out.no_run_time} without a run time, {out.no_limit} without a time limit,"
         f" {out.no_size} without a size, {out.too_large} larger than the machine"
     )
-    if found.never_started:
-        print_line(f"{found.never_started} jobs never started: nothing has room for them under these rules")
+    for one in done:
+        if number := one.statistic.never_started:
+            whose = f"{one.config}: " if len(done) > 1 else ""
+            print_line(
+                f"{whose}{number} {'job' if number == 1 else 'jobs'} never started: no nodes, or no queue's maximum,"
+                " have room under these rules"
+            )
 
 
 def _values(done: Sequence[Simulated], field: str, form: str) -> list[str]:
@@ -157,6 +182,18 @@ def _print_groups(title: str, groups: Sequence[GroupStatistic]) -> None:
     ]
     print()
     _print_columns([title, "JOBS", "MEAN WAIT (S)", "MEAN SLOWDOWN"], rows)
+
+
+def _print_partitions(partitions: Sequence[PartitionStatistic]) -> None:
+    """Print them, if there are several."""
+    if len(partitions) < 2:
+        return
+    rows = [
+        [one.name, f"{one.jobs:,}", f"{one.utilisation:.4f}", f"{one.mean_wait_s:,.0f}", f"{one.mean_bounded_slowdown:,.2f}"]
+        for one in partitions
+    ]
+    print()
+    _print_columns(["by partition", "JOBS", "UTILISATION", "MEAN WAIT (S)", "MEAN SLOWDOWN"], rows)
 
 
 def _print_comparisons(done: Sequence[Simulated]) -> None:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import re
 import time
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from rankd.core.errors import Refused
-from rankd.core.model.device import is_device_kind
+from rankd.core.model.device import without_sum
 from rankd.core.model.nodelist import unfold
 from rankd.core.model.quantity import VCORE
 from rankd.core.near_name import cut
-from rankd.core.simulate.trace import UNKNOWN, TraceJob
-
-MILLICORES = 1000
+from rankd.core.simulate.trace import UNKNOWN, Amounts, TraceJob
 
 if TYPE_CHECKING:
     import argparse
@@ -43,15 +42,25 @@ def site_records(arguments: argparse.Namespace) -> tuple[list[TraceJob], list[No
 
     Raises:
         Unavailable: no rankd was found.
-        Refused: the asker may not see the records.
+        Refused: the asker may not see the records; ``no_jobs``, ``no_nodes``: there are none.
     """
     from rankd.cli.common.record_source import open_source
     from rankd.wire.message import AccountingFilter
 
     since = time.time() - period_s(arguments.last)
     source = open_source(arguments)
-    rows = source.accounting(AccountingFilter(since=since))
-    return ended_since(rows, since), _nodes(source.nodes())
+    pages = source.accounting_pages(AccountingFilter(since=since, after=0))
+    jobs = ended_since(chain.from_iterable(pages), since)
+    if not jobs:
+        what = f"the site has no job that was submitted in the last {arguments.last} and has ended"
+        raise Refused("no_jobs", f"{what}; take a longer period, such as --last 52w, or give a trace", "last")
+    if arguments.procs is not None or arguments.nodes is not None:
+        return jobs, []
+    nodes = nodes_of(source.nodes(), source.devices())
+    if not nodes:
+        what = "the records have no node with a core"
+        raise Refused("no_nodes", f"{what}; say how large the machine is: --procs N or --nodes FILE", "procs")
+    return jobs, nodes
 
 
 def ended_since(rows: Iterable[Row], since: float) -> list[TraceJob]:
@@ -85,8 +94,15 @@ def record(row: Row) -> TraceJob:
         queue=row["queue"] or "",
         partition=row["partition"] or "",
         whole_nodes=_whole_nodes(row),
-        has_gpus=any(amount and is_device_kind(kind) for kind, amount in (row.get("resources") or {}).items()),
+        nodes=int(row.get("nodes") or 0),
+        others=_others(row),
     )
+
+
+def _others(row: Row) -> Amounts:
+    """What a job asked for besides cores, on all its nodes together."""
+    asked = without_sum({kind: int(amount) for kind, amount in (row.get("resources") or {}).items() if kind != VCORE})
+    return tuple(sorted((kind, amount * int(row.get("nodes") or 1)) for kind, amount in asked.items() if amount))
 
 
 def _held(row: Row) -> float:
@@ -100,8 +116,28 @@ def _whole_nodes(row: Row) -> int:
     return len(unfold(row["nodelist"])) if row.get("allocated") and row["nodelist"] else 0
 
 
-def _nodes(rows: Sequence[Row]) -> list[Node]:
+def nodes_of(rows: Sequence[Row], devices: Sequence[Row]) -> list[Node]:
+    """The nodes of the records with at least one core, and their devices. All count as up, and all devices as usable.
+
+    ``devices``: rows of the view ``device``.
+    """
+    from rankd.core.admission.node_check import node_capacity
+    from rankd.core.model.device import Device
     from rankd.core.model.node import Node
 
-    cores = {row["name"]: int(row["capacity"].get(VCORE, 0) * MILLICORES) for row in rows}
-    return [Node(name=name, capacity={VCORE: amount}) for name, amount in cores.items() if amount >= MILLICORES]
+    own: dict[str, list[Device]] = {}
+    for row in devices:
+        if row["state"] == "gone":
+            continue
+        device = Device(model=row["model"], id=row["id"], index=row["index"], group=row["group"], memory=row["memory"] or 0)
+        own.setdefault(row["node"], []).append(device)
+    return [
+        Node(
+            name=row["name"],
+            partition=row["partition"],
+            capacity=node_capacity(row["capacity"], own.get(row["name"], ())),
+            devices=tuple(own.get(row["name"], ())),
+        )
+        for row in rows
+        if row["capacity"].get(VCORE, 0) >= 1
+    ]

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 LONGEST_LINE = 64 * 1024
 """Bytes of a line. A longer one is refused, before all of it is read."""
+_DIGITS = 12
 _GZIP = b"\x1f\x8b"
 
 
@@ -43,6 +44,23 @@ def read_trace(path: str) -> Iterator[TraceJob]:
             yield job
     if not has_jobs:
         raise Refused("bad_trace", f"no jobs in {path}", "trace")
+
+
+def max_procs(path: str) -> int | None:
+    """The number of processors that the header of a trace states (``; MaxProcs: 338``); None if there is none.
+
+    Raises:
+        Refused: as :func:`trace_lines`.
+    """
+    with trace_lines(path) as lines:
+        for line in lines:
+            if not line.startswith(b";"):
+                return None
+            name, _, value = line.lstrip(b"; ").partition(b":")
+            words = value.split()
+            if name.strip().lower() == b"maxprocs" and words and words[0].isdigit() and len(words[0]) < _DIGITS:
+                return int(words[0])
+    return None
 
 
 @contextmanager

@@ -29,6 +29,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 def compare(first: Statistic, second: Statistic) -> Comparison:
     """The changes from the first to the second simulation."""
     pairs = (
+        ("partition", first.by_partition if len(first.by_partition) > 1 else [], second.by_partition),
         ("account", first.by_account, second.by_account),
         ("user", first.by_user, second.by_user),
         ("size", first.by_size, second.by_size),

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from rankd.core.forecast.holding import Given
 from rankd.core.placement.node_set import Held, NodeSet
-from rankd.core.placement.request import Shape
 from rankd.core.ranking.columns import IntArray
 from rankd.core.ranking.ranking import Usage
 from rankd.core.simulate.population import Population
@@ -18,10 +18,11 @@ class Running:
     """Columns of the running jobs, one row per job and node. :attr:`next_end_s` is when the next of them ends."""
 
     def __init__(self, nodes: NodeSet) -> None:
-        self._nodes = nodes
         self._places = np.empty(0, dtype=np.int64)
         self._ends_s = np.empty(0)
         self._latest_s = np.empty(0)
+        self._sets: dict[int, Mapping[int, int]] = {}
+        """The devices of jobs that have some, by row of nodes."""
         self.held = Held(np.empty(0, dtype=np.int64), np.empty((0, len(nodes.types) + 1), dtype=np.int64), np.empty(0))
         self.next_end_s = math.inf
         self.free = nodes.whole.copy()
@@ -36,29 +37,32 @@ class Running:
         """The place of the job of each row, int64 (n,); the rows are those of :attr:`held`."""
         return self._places
 
-    def start(self, places: Sequence[int], nodes: Sequence[Sequence[str]], work: Population, now: float) -> None:
-        """Jobs start now on these nodes."""
-        counts = [len(names) for names in nodes]
-        rows = [self._nodes.rows[name] for names in nodes for name in names]
-        shapes = [self._shape(work, place) for place in places]
-        vectors = np.repeat(np.array([self._nodes.demand(shape).vector for shape in shapes]), counts, axis=0)
-        whole = np.repeat([shape.exclusive for shape in shapes], counts)
-        vectors[whole] = self._nodes.whole[rows][whole]
+    def start(self, places: Sequence[int], parts: Sequence[Given], work: Population, now: float) -> None:
+        """Jobs start now. ``parts``: what each of them gets."""
+        counts = [len(own.rows) for own in parts]
+        rows = np.array([row for own in parts for row in own.rows], dtype=np.int64)
+        vectors = np.concatenate([own.vectors for own in parts])
         repeated = np.repeat(np.array(places, dtype=np.int64), counts)
         self._places = np.concatenate([self._places, repeated])
         self._ends_s = np.concatenate([self._ends_s, now + work.runs_s[repeated]])
+        self._latest_s = np.concatenate([self._latest_s, now + work.limits_s[repeated]])
+        self._sets.update((place, own.devices) for place, own in zip(places, parts, strict=True) if own.devices)
         self.held = Held(
-            np.concatenate([self.held.rows, np.array(rows, dtype=np.int64)]),
+            np.concatenate([self.held.rows, rows]),
             np.concatenate([self.held.vectors, vectors]),
             np.concatenate([self.held.ends_at, now + work.expected_s[repeated]]),
+            self._devices(),
         )
-        self._latest_s = np.concatenate([self._latest_s, now + work.limits_s[repeated]])
-        np.subtract.at(self.free, self.held.rows[-len(rows) :], self.held.vectors[-len(rows) :])
+        np.subtract.at(self.free, rows, vectors)
         self.next_end_s = float(self._ends_s.min())
 
-    @staticmethod
-    def _shape(work: Population, place: int) -> Shape:
-        return work.shapes[int(work.columns.shapes[place])]
+    def _devices(self) -> Mapping[int, int]:
+        """The devices that are held, by row of nodes."""
+        held: dict[int, int] = {}
+        for sets in self._sets.values():
+            for row, devices in sets.items():
+                held[row] = held.get(row, 0) | devices
+        return held
 
     def end(self, now: float) -> IntArray:
         """Forget the jobs that have ended by now; returns their places, int64 (n,), ascending."""
@@ -66,10 +70,12 @@ class Running:
             return self._places[:0]
         runs = self._ends_s > now
         ended = np.unique(self._places[~runs])
+        for place in ended.tolist() if self._sets else ():
+            self._sets.pop(place, None)
         self._places, self._ends_s, held = self._places[runs], self._ends_s[runs], self.held
         self._latest_s = self._latest_s[runs]
         np.add.at(self.free, held.rows[~runs], held.vectors[~runs])
-        self.held = Held(held.rows[runs], held.vectors[runs], held.ends_at[runs])
+        self.held = Held(held.rows[runs], held.vectors[runs], held.ends_at[runs], self._devices())
         self.next_end_s = float(self._ends_s.min(initial=math.inf))
         return ended
 
@@ -78,7 +84,7 @@ class Running:
         late = self.held.ends_at <= now
         if late.any():
             ends_at = np.where(late, self._latest_s, self.held.ends_at)
-            self.held = Held(self.held.rows, self.held.vectors, ends_at)
+            self.held = Held(self.held.rows, self.held.vectors, ends_at, self.held.devices)
 
 
 class UsageBook:

@@ -10,19 +10,24 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 
 import numpy as np
 
 from rankd.core.errors import Refused
+from rankd.core.model.device import in_lower_case, is_device_kind, without_sum
+from rankd.core.model.quantity import LARGEST_TOTAL, MEMORY
 from rankd.core.near_name import cut
 from rankd.core.simulate.swf import LARGEST, MOST_LINES
-from rankd.core.simulate.trace import UNKNOWN, TraceJob
+from rankd.core.simulate.trace import UNKNOWN, Amounts, TraceJob
 from rankd.core.slurm.duration import parse_duration
+from rankd.core.slurm.tres import amount_of, parse_tres, resource_of
 
 ADVICE = "sacct -a -X -P -o JobID,Submit,ElapsedRaw,TimelimitRaw,ReqCPUS,AllocCPUS,User,Account,Partition"
 """A command that prints what is needed."""
 _INSTANT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(:[0-9]{2})?")
-_GPUS = re.compile(r"(^|,)gres/gpu(:[^=,]*)?=0*[1-9]")
+_KEPT = 4096
+"""The most texts whose amounts are remembered."""
 _ENDLESS = frozenset({"", "unlimited", "partition_limit", "invalid", "unknown", "none"})
 _NEEDED: Mapping[str, Sequence[str]] = {
     "the job": ("jobid", "jobidraw"),
@@ -68,6 +73,25 @@ def _header(text: str) -> dict[str, int]:
     return names
 
 
+@lru_cache(_KEPT)
+def _others(tres: str) -> Amounts:
+    """The memory and the devices of a list of TRES, on all nodes together. Entries that are not understood are left out.
+
+    >>> _others("billing=4,cpu=4,gres/gpu:a100=2,gres/gpu=2,mem=1G,node=1")
+    (('gpu:a100', 2), ('memory', 1073741824))
+    """
+    try:
+        found = parse_tres(tres)
+    except ValueError:
+        return ()
+    amounts: dict[str, int] = {}
+    for name, (number, suffix) in found.items():
+        kind = in_lower_case(resource_of(name) or "")
+        if number > 0 and (kind == MEMORY or is_device_kind(kind)):
+            amounts[kind] = min(amount_of(kind, number, suffix) or 0, LARGEST_TOTAL)
+    return tuple(sorted((kind, amount) for kind, amount in without_sum(amounts).items() if amount))
+
+
 class _Line:
     """The fields of a job."""
 
@@ -91,7 +115,7 @@ class _Line:
             group=self.first("account"),
             queue=self.first("queue") or self.first("partition"),
             partition=self.first("partition"),
-            has_gpus=any(_GPUS.search(self.first(name)) for name in ("alloctres", "reqtres")),
+            others=_others(self.first("reqtres") or self.first("alloctres")),
         )
 
     def first(self, *names: str) -> str:

@@ -36,6 +36,13 @@ class GroupStatistic(msgspec.Struct, frozen=True, kw_only=True):
     mean_bounded_slowdown: float
 
 
+class PartitionStatistic(GroupStatistic, frozen=True, kw_only=True):
+    """The jobs of a partition. ``utilisation``: of its ``processors``, over the makespan of all jobs."""
+
+    processors: int
+    utilisation: float
+
+
 class ShareStatistic(msgspec.Struct, frozen=True, kw_only=True):
     """The part of the machine that an account was promised by its shares, and the part of all use that it had."""
 
@@ -76,6 +83,7 @@ class Statistic(msgspec.Struct, frozen=True, kw_only=True):
     p95_bounded_slowdown: float | None = None
     max_bounded_slowdown: float | None = None
     never_started: int = 0
+    by_partition: list[PartitionStatistic] = []
     by_user: list[GroupStatistic] = []
     by_account: list[GroupStatistic] = []
     by_size: list[GroupStatistic] = []
@@ -87,11 +95,14 @@ def statistic(
     work: Population,
     starts_s: FloatArray,
     left_out: LeftOut,
-    processors: int,
+    machine: Sequence[tuple[str, int]],
     fairshare: FairshareSettings,
     fcfs_starts_s: FloatArray | None,
 ) -> Statistic:
-    """The statistics of the jobs that started. ``starts_s``: NaN for the others."""
+    """The statistics of the jobs that started. ``starts_s``: NaN for the others.
+
+    ``machine``: the partitions, with the processors of each.
+    """
     started = np.flatnonzero(~np.isnan(starts_s))
     never = len(starts_s) - len(started)
     if not len(started):
@@ -103,7 +114,7 @@ def statistic(
         jobs=len(started),
         left_out=left_out,
         makespan_s=makespan_s,
-        utilisation=float(own.processor_s.sum() / (processors * makespan_s)),
+        utilisation=float(own.processor_s.sum() / (sum(size for _, size in machine) * makespan_s)),
         mean_wait_s=float(own.waits_s.mean()),
         p50_wait_s=p50,
         p90_wait_s=p90,
@@ -113,6 +124,7 @@ def statistic(
         p95_bounded_slowdown=_percentiles(own.slowdowns, 95)[0],
         max_bounded_slowdown=float(own.slowdowns.max()),
         never_started=never,
+        by_partition=own.by_partition(work.columns.partitions[started], machine, makespan_s),
         by_user=own.by_name([work.jobs[place].user for place in started.tolist()]),
         by_account=own.by_name([work.accounts[place] for place in started.tolist()]),
         by_size=own.by_class(own.processors, SIZE_CLASSES, _size_names()),
@@ -146,6 +158,19 @@ class _Columns:
         self, values: FloatArray | IntArray, bounds: Sequence[float], names: Sequence[str]
     ) -> list[GroupStatistic]:
         return self._by(np.searchsorted(np.array(bounds), values, side="left"), names)
+
+    def by_partition(
+        self, numbers: IntArray, machine: Sequence[tuple[str, int]], makespan_s: float
+    ) -> list[PartitionStatistic]:
+        sizes = dict(machine)
+        return [
+            PartitionStatistic(
+                **{name: getattr(found, name) for name in GroupStatistic.__struct_fields__},
+                processors=sizes[found.name],
+                utilisation=found.processor_s / (sizes[found.name] * makespan_s),
+            )
+            for found in self._by(numbers, [name for name, _ in machine])
+        ]
 
     def _by(self, groups: IntArray, names: Sequence[str]) -> list[GroupStatistic]:
         order = np.argsort(groups, kind="stable")

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 
 from rankd.core.errors import Refused
 from rankd.core.near_name import cut
@@ -21,6 +22,8 @@ LARGEST = 2.0**40
 """The largest number that is read: 35,000 years in seconds."""
 MOST_LINES = 20_000_000
 """The most lines of a trace. The largest of the Parallel Workloads Archive has 5 million jobs."""
+
+_NAMES_KEPT = 65_536
 
 _NUMBER, _SUBMIT, _RUN, _ALLOCATED, _REQUESTED, _LIMIT = 0, 1, 3, 4, 7, 8
 _USER, _GROUP, _QUEUE, _PARTITION = 11, 12, 14, 15
@@ -54,10 +57,10 @@ def _job(fields: list[bytes], line: int) -> TraceJob:
         allocated=_value(fields, _ALLOCATED, line),
         requested=_value(fields, _REQUESTED, line),
         limit_s=_value(fields, _LIMIT, line),
-        user=_name("u", fields, _USER, line),
-        group=_name("g", fields, _GROUP, line),
-        queue=_name("q", fields, _QUEUE, line),
-        partition=_name("p", fields, _PARTITION, line),
+        user=_name("u", _value(fields, _USER, line)),
+        group=_name("g", _value(fields, _GROUP, line)),
+        queue=_name("q", _value(fields, _QUEUE, line)),
+        partition=_name("p", _value(fields, _PARTITION, line)),
     )
 
 
@@ -72,8 +75,9 @@ def _value(fields: list[bytes], column: int, line: int) -> float:
     return value
 
 
-def _name(letter: str, fields: list[bytes], column: int, line: int) -> str:
-    value = _value(fields, column, line)
+@lru_cache(_NAMES_KEPT)
+def _name(letter: str, value: float) -> str:
+    """The name for a number. Jobs share the text: millions of them would take hundreds of bytes each."""
     return "" if value <= UNKNOWN else f"{letter}{value:.0f}"
 
 

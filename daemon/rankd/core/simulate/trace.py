@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -13,6 +13,9 @@ UNKNOWN = -1.0
 """What a trace says of a value that it does not know."""
 
 
+Amounts = tuple[tuple[str, int], ...]
+"""Amounts by type of resource, on all nodes of a job together: bytes of memory, or a number of GPUs."""
+
 UNKNOWN_USER = "unknown"
 """The user of jobs whose user the trace does not know."""
 
@@ -21,7 +24,8 @@ class TraceJob(NamedTuple):
     """A record. Times in seconds; -1 is an unknown number, "" an unknown name.
 
     ``whole_nodes``: how many nodes it had for itself alone; 0 if it shared them, or if the trace does not know that.
-    ``has_gpus``: whether it asked for GPUs, which a simulation does not count.
+    ``nodes``: how many nodes it asked for; 0 if the trace does not know that. ``others``: what it asked for besides
+    cores.
     """
 
     number: str
@@ -35,7 +39,17 @@ class TraceJob(NamedTuple):
     queue: str
     partition: str
     whole_nodes: int = 0
-    has_gpus: bool = False
+    nodes: int = 0
+    others: Amounts = ()
+
+
+TooLarge = Callable[[TraceJob, int], bool]
+"""Whether the machine is too small for a record with this number of processors."""
+
+
+def over(processors: int) -> TooLarge:
+    """For a machine of which only the number of processors is known."""
+    return lambda _, size: size > processors
 
 
 class Selection(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,7 +79,8 @@ class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
 class WorkJob(NamedTuple):
     """A job of a simulation. ``run_s`` is at most ``limit_s``.
 
-    ``whole_nodes``: how many nodes it needs for itself alone, with ``cores`` on each; 0: it shares nodes.
+    ``whole_nodes``: how many nodes it needs for itself alone, with ``cores`` on each; 0: it shares nodes. ``nodes``:
+    how many nodes it asks for; 0: any number. ``others``: what it needs besides cores.
     """
 
     number: str
@@ -79,11 +94,14 @@ class WorkJob(NamedTuple):
     partition: str
     whole_nodes: int = 0
     cores: int = 0
-    has_gpus: bool = False
+    nodes: int = 0
+    others: Amounts = ()
 
 
-def select(records: Iterable[TraceJob], selection: Selection, processors: int) -> tuple[list[WorkJob], LeftOut]:
-    """The jobs to simulate on this number of processors, by submission, then in the order of the records."""
+def select(
+    records: Iterable[TraceJob], selection: Selection, is_too_large: TooLarge
+) -> tuple[list[WorkJob], LeftOut]:
+    """The jobs to simulate, by submission, then in the order of the records."""
     jobs: list[WorkJob] = []
     counts = dict.fromkeys(LeftOut.__struct_fields__, 0)
     for place, record in enumerate(records):
@@ -91,7 +109,7 @@ def select(records: Iterable[TraceJob], selection: Selection, processors: int) -
             break
         if not _is_between(record.submit_s, selection):
             continue
-        reason = _reason(record, selection, processors)
+        reason = _reason(record, selection, is_too_large)
         if reason is None:
             jobs.append(_job(record, selection))
         else:
@@ -105,7 +123,7 @@ def _is_between(at: float, selection: Selection) -> bool:
     return (begin_s is None or at >= begin_s) and (end_s is None or at < end_s)
 
 
-def _reason(record: TraceJob, selection: Selection, processors: int) -> str | None:
+def _reason(record: TraceJob, selection: Selection, is_too_large: TooLarge) -> str | None:
     """Why a record is left out; None if it is simulated."""
     size = _size(record, selection.column)
     if record.run_s <= 0:
@@ -114,7 +132,7 @@ def _reason(record: TraceJob, selection: Selection, processors: int) -> str | No
         return "no_limit"
     if size <= 0:
         return "no_size"
-    return "too_large" if size > processors else None
+    return "too_large" if is_too_large(record, size) else None
 
 
 def _size(record: TraceJob, column: Column) -> int:
@@ -123,7 +141,7 @@ def _size(record: TraceJob, column: Column) -> int:
         sizes = (record.requested,)
     elif column == "allocated":
         sizes = (record.allocated,)
-    return int(max(sizes))
+    return math.ceil(max(sizes))
 
 
 def _job(record: TraceJob, selection: Selection) -> WorkJob:
@@ -144,5 +162,6 @@ def _job(record: TraceJob, selection: Selection) -> WorkJob:
         partition=record.partition,
         whole_nodes=record.whole_nodes,
         cores=math.ceil(max(record.requested, 0.0) / record.whole_nodes) if record.whole_nodes else 0,
-        has_gpus=record.has_gpus,
+        nodes=record.nodes,
+        others=record.others,
     )

@@ -37,12 +37,109 @@ def test_the_statistics_are_those_of_the_published_method(capsys):
 PARTITION = "  - name: {}\n    queues: [{{name: root, queues: [{{name: default}}]}}]\n"
 
 
+def with_partitions(directory, *names):
+    """Options for a configuration with these partitions."""
+    (directory / "queues.yaml").write_text("partitions:\n" + "".join(PARTITION.format(name) for name in names))
+    return "--config", str(directory)
+
+
 @pytest.mark.parametrize(("names", "left_out"), [(["one"], None), (["one", "two", "three"], "two, three")])
-def test_partitions_that_are_not_simulated_are_named(capsys, tmp_path, names, left_out):
-    (tmp_path / "queues.yaml").write_text("partitions:\n" + "".join(PARTITION.format(name) for name in names))
-    told = simulate(capsys, *FCFS, "--jobs", "5", "--config", str(tmp_path)).err
+def test_partitions_that_a_pool_leaves_out_are_named(capsys, tmp_path, names, left_out):
+    told = simulate(capsys, *FCFS, "--jobs", "5", *with_partitions(tmp_path, *names)).err
     assert ("only the partition one is simulated" in told) == (left_out is not None)
-    assert left_out is None or f"left out: {left_out}" in told
+    assert left_out is None or f"left out: {left_out}. --nodes FILE" in told
+
+
+SACCT = "JobID|Submit|Elapsed|Timelimit|ReqCPUS|AllocCPUS|User|Account|Partition|ReqTRES"
+NODES = '{"n[1-2]": {"vcore": 4}, "g1": {"vcore": 4, "gpu:a100": 2, "partition": "gpu"}}'
+
+
+@pytest.fixture
+def two_partitions(tmp_path):
+    """A trace of two partitions and the nodes of both, as words of the command."""
+    rows = [("cpu", "cpu=8"), ("gpu", "cpu=1,gres/gpu=2"), ("gpu", "cpu=1,gres/gpu:a100=1"), ("cpu", "cpu=4,mem=1G")]
+    lines = [
+        f"{number}|2026-05-01T12:00:0{number}|0:10|1:00|{tres[4]}|{tres[4]}|ada|lab|{partition}|{tres}"
+        for number, (partition, tres) in enumerate(rows)
+    ]
+    (tmp_path / "trace").write_text("\n".join([SACCT, *lines]) + "\n")
+    (tmp_path / "nodes").write_text(NODES)
+    return str(tmp_path / "trace"), "--nodes", str(tmp_path / "nodes"), "--policy", "fcfs"
+
+
+def starts_of(words, capsys):
+    assert main(["simulate", *words, "--starts", "-", "--json", "-"]) == 0
+    printed = capsys.readouterr()
+    rows = [line.split(",") for line in printed.out.splitlines() if re.fullmatch(r"[0-9]+,.*", line)]
+    found = json.loads(printed.out[printed.out.index("{") :])
+    return [float(start) - float(submit) for _, submit, start, _ in rows], found, printed.err
+
+
+@pytest.mark.parametrize("is_configured", [False, True])
+def test_several_partitions_with_gpus_are_simulated(capsys, tmp_path, two_partitions, is_configured):
+    config = with_partitions(tmp_path, "cpu", "gpu") if is_configured else ("--map", "cpu=default")
+    waits, found, told = starts_of([*two_partitions, *config], capsys)
+    assert waits == [0.0, 0.0, 9.0, 7.0]
+    assert found["left_out"] == {"no_run_time": 0, "no_limit": 0, "no_size": 0, "too_large": 0}
+    assert [(one["name"], one["jobs"], one["processors"]) for one in found["by_partition"]] == [
+        ("cpu" if is_configured else "default", 2, 8),
+        ("gpu", 2, 4),
+    ]
+    assert "1 job asked for memory, which no node has here" in told
+    assert main(["simulate", *two_partitions, *config]) == 0
+    assert re.search(r"BY PARTITION +JOBS +UTILISATION", capsys.readouterr().out)
+
+
+def test_jobs_of_a_partition_go_where_the_map_says(capsys, tmp_path, two_partitions):
+    _, found, told = starts_of([*two_partitions, *with_partitions(tmp_path, "cpu", "gpu"), "--map", "GPU=cpu"], capsys)
+    assert found["left_out"]["too_large"] == 2, "the partition cpu has no GPUs"
+    assert "partitions without nodes" not in told
+
+
+def test_partitions_without_nodes_are_named(capsys, tmp_path, two_partitions):
+    config = with_partitions(tmp_path, "cpu", "gpu", "big")
+    assert "partitions without nodes: big" in starts_of([*two_partitions, *config], capsys)[2]
+
+
+@pytest.mark.parametrize(
+    ("options", "what"),
+    [
+        (("--map", "gpu"), "--map: 'gpu' is not a route; write QUEUE=PARTITION"),
+        (("--map", "gpu=gpu", "--map", "gpu=default"), "--map: 'gpu' goes to two places"),
+        (("--map", "gpu=fast"), "there is no partition 'fast'; there are default, gpu"),
+        (("--map", "p2=gpu"), "no job of the trace has the queue or partition 'p2'; there are cpu, gpu"),
+        (("--from", "5", "--until", "3"), "--from 5 is not before --until 3"),
+        (("--from", "nan"), "--from: nan is not a time in seconds"),
+        (("--until", "5"), "the trace has no job between --from and --until: its submissions are from 1777636800 to"),
+        (("--json", "no/where.json"), "--json: no/where.json can't be written: there is no directory"),
+        (("--starts", "."), "--starts: . can't be written: it is a directory"),
+    ],
+)
+def test_what_can_not_work_is_refused_before_anything_is_simulated(capsys, two_partitions, options, what):
+    assert main(["simulate", *two_partitions, *options]) == 2
+    assert what in capsys.readouterr().err
+
+
+def test_a_node_of_an_unknown_partition_is_refused(capsys, tmp_path, two_partitions):
+    assert main(["simulate", *two_partitions, *with_partitions(tmp_path, "cpu")]) == 2
+    assert "the node 'g1' belongs to the partition 'gpu', which is not configured; there are: cpu" in (
+        capsys.readouterr().err
+    )
+
+
+def test_without_any_job_left_it_says_why(capsys, tmp_path):
+    trace = tmp_path / "trace"
+    trace.write_text("1 0 -1 10 1 -1 -1 1 -1 -1 1 1 1 1 1 1 -1 -1\n2 0 -1 10 9 -1 -1 9 60 -1 1 1 1 1 1 1 -1 -1\n")
+    assert main(["simulate", str(trace), "--procs", "4"]) == 2
+    told = capsys.readouterr().err
+    assert "none of the jobs can be simulated: 1 without a time limit, 1 larger than the machine" in told
+
+
+def test_the_size_of_the_machine_is_suggested_from_the_header(capsys, tmp_path):
+    trace = tmp_path / "trace"
+    trace.write_text("; Computer: SP2\n;  MaxProcs: 338 (batch)\n1 0 -1 10 1 -1 -1 1 60 -1 1 1 1 1 1 1 -1 -1\n")
+    assert main(["simulate", str(trace)]) == 2
+    assert "--procs N or --nodes FILE (the trace's header says MaxProcs: 338)" in capsys.readouterr().err
 
 
 def test_several_configurations_are_compared(capsys, tmp_path):

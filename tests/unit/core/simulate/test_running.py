@@ -4,18 +4,21 @@ import numpy as np
 import pytest
 from simulated import a_job, a_site
 
+from rankd.core.forecast.holding import given
 from rankd.core.placement.node_set import NodeSet
+from rankd.core.placement.problem import Placement
 from rankd.core.simulate.population import populate
 from rankd.core.simulate.running import Running, UsageBook
-from rankd.core.simulate.site import pool
+from rankd.core.simulate.site import POOL, pool
 
+NODES = NodeSet(pool(8))
 IDS = {("default", "root"): 0, ("default", "root.default"): 1}
 WORK = populate(a_site(8), [a_job(0, 10, 2, 20), a_job(0, 5, 1, 20, user="u2")], IDS)
 
 
 def test_jobs_end_after_their_run_times_and_are_expected_to_end_at_their_limits():
-    running = Running(NodeSet(pool(8)))
-    running.start([0, 1], [("pool",), ("pool",)], WORK, 100.0)
+    running = Running(NODES)
+    running.start([0, 1], [given(NODES, WORK.shapes[place], Placement(place + 1, (POOL,))) for place in (0, 1)], WORK, 100.0)
     assert running.next_end_s == 105.0
     assert running.held.ends_at.tolist() == [120.0, 120.0]
     assert running.end(104.0).tolist() == []

@@ -28,12 +28,25 @@ def test_raw_fields_are_seconds_and_minutes():
 
 
 @pytest.mark.parametrize(
-    ("tres", "has_gpus"),
-    [(b"cpu=8,gres/gpu=4,node=2", True), (b"gres/gpu:a100=1", True), (b"cpu=1,gres/gpu=0", False), (b"", False)],
+    ("tres", "others"),
+    [
+        (b"billing=8,cpu=8,gres/gpu=4,node=2", (("gpu", 4),)),
+        (b"gres/gpu:A100=1,gres/gpu=1,mem=2G", (("gpu:a100", 1), ("memory", 2 << 30))),
+        (b"cpu=1,mem=1500M,gres/gpu=0", (("memory", 1500 << 20),)),
+        (b"cpu=1,mem=many", ()),
+        (b"gres/gpu=1e300", (("gpu", 2**60),)),
+        (b"", ()),
+    ],
 )
-def test_jobs_with_gpus_are_known_by_their_tres(tres, has_gpus):
+def test_memory_and_gpus_are_those_of_the_tres(tres, others):
     [job] = read_sacct([HEADER.replace(b"\n", b"|AllocTRES\n"), JOB.replace(b"\n", b"|" + tres + b"\n")])
-    assert job.has_gpus is has_gpus
+    assert job.others == others
+
+
+def test_what_was_asked_for_counts_before_what_was_allocated():
+    header = HEADER.replace(b"\n", b"|AllocTRES|ReqTRES\n")
+    [job] = read_sacct([header, JOB.replace(b"\n", b"|gres/gpu:a100=2,gres/gpu=2|gres/gpu=2\n")])
+    assert job.others == (("gpu", 2),)
 
 
 def test_what_has_no_limit_or_has_not_started_is_unknown():

@@ -1,7 +1,8 @@
 import math
 
 import pytest
-from easy_reference import easy, mean_bounded_slowdown
+from easy_reference import conservative, easy, mean_bounded_slowdown
+from effort import effort
 from simulated import a_job, a_site, as_tuples, lived_through, part_of_ctc
 
 from rankd.core.model.association import Association
@@ -31,10 +32,23 @@ def test_strict_is_plain_first_come_first_served():
     assert starts == sorted(starts)
 
 
-def test_it_does_not_matter_how_a_pool_is_made_of_nodes():
+@pytest.mark.parametrize("limit", ["exact", "requested"])
+def test_conservative_backfilling_is_that_of_the_textbook(limit):
+    jobs, _ = part_of_ctc(limit=limit, most=effort(120, 350))
+    starts = lived_through(a_site(338, scheduling=SchedulingSettings(backfill="conservative")), jobs)
+    assert starts == conservative(as_tuples(jobs), 338)
+    assert starts != lived_through(a_site(338), jobs)
+
+
+BY_SIZE = [PrioritySettings(weights={"age": 1000.0, "size": 15000.0}, favor=favor) for favor in ("large", "small")]
+
+
+@pytest.mark.parametrize("priority", [PrioritySettings(policy="fcfs"), *BY_SIZE])
+def test_it_does_not_matter_how_a_pool_is_made_of_nodes(priority):
+    """Not for the factor ``size`` either: with one node, each job would have all of them."""
     jobs, _ = part_of_ctc(limit="exact", most=120)
     one_each = [Node(name=f"n{place}", capacity={"vcore": 1000}) for place in range(338)]
-    assert lived_through(a_site(one_each), jobs) == lived_through(a_site(338), jobs)
+    assert lived_through(a_site(one_each, priority=priority), jobs) == lived_through(a_site(338, priority=priority), jobs)
 
 
 def test_what_ends_at_an_instant_makes_room_for_what_is_submitted_then():

@@ -1,7 +1,7 @@
-from simulated import a_site
+from simulated import a_site, a_site_of
 
 from rankd.core.model.node import Node
-from rankd.core.simulate.site import first_come, leaf_of, pool, shape_of
+from rankd.core.simulate.site import first_come, leaf_named, leaf_of, pool
 
 LEAVES = {"name": "root", "queues": [{"name": "q2"}, {"name": "other", "queues": [{"name": "x"}]}]}
 
@@ -9,26 +9,27 @@ LEAVES = {"name": "root", "queues": [{"name": "q2"}, {"name": "other", "queues":
 def test_a_pool_is_one_node_so_that_its_parts_do_not_matter():
     [node] = pool(338)
     assert node.capacity == {"vcore": 338_000}
-    assert a_site(338).processors == 338
+    site = a_site(338)
+    assert (site.processors, site.partitions[0].is_pool) == (338, True)
+    assert not a_site([Node(name="pool", capacity={"vcore": 338_000})]).partitions[0].is_pool
 
 
-def test_a_job_of_a_pool_is_one_part():
-    shape = shape_of(100, pool(338), "default")
-    assert (shape.nodes, shape.resources) == (1, {"vcore": 100_000})
-
-
-def test_a_job_of_several_nodes_has_as_few_equal_parts_as_the_largest_nodes_allow():
-    nodes = [Node(name="a", capacity={"vcore": 16_000}), Node(name="b", capacity={"vcore": 64_000})]
-    assert (shape_of(64, nodes, "p").nodes, shape_of(64, nodes, "p").resources) == (1, {"vcore": 64_000})
-    assert (shape_of(100, nodes, "p").nodes, shape_of(100, nodes, "p").resources) == (2, {"vcore": 50_000})
+def test_a_site_has_the_cores_and_the_types_of_all_its_partitions():
+    gpu = Node(name="g", capacity={"vcore": 3500, "gpu": 2})
+    site = a_site_of({"cpu": [Node(name="n", capacity={"vcore": 16_000})], "gpu": [gpu, gpu]})
+    assert (site.processors, site.types) == (22, {"vcore", "gpu"})
+    assert site.partitions[1].totals == {"vcore": 7000, "gpu": 4}
+    assert site.partitions[1].kinds == [({"gpu": 2, "vcore": 3500}, 2)]
 
 
 def test_a_queue_of_the_trace_is_the_leaf_of_that_name_else_the_default_one():
-    partition = a_site(1, root=LEAVES).partition
-    assert leaf_of(partition, "Q2") == "root.q2"
-    assert leaf_of(partition, "q7") == "root.q2"  # there is no root.default: the first leaf
-    assert leaf_of(partition, "root.other.x") == "root.other.x"
-    assert leaf_of(a_site(1).partition, "q7") == "root.default"
+    leaves = a_site(1, root=LEAVES).partitions[0].leaves
+    assert leaves == ["root.q2", "root.other.x"]
+    assert leaf_of(leaves, "Q2") == "root.q2"
+    assert leaf_of(leaves, "q7") == "root.q2"  # there is no root.default: the first leaf
+    assert leaf_of(leaves, "root.other.x") == "root.other.x"
+    assert leaf_named(leaves, "q7") is leaf_named(leaves, "") is None
+    assert leaf_of(a_site(1).partitions[0].leaves, "q7") == "root.default"
 
 
 def test_plain_first_come_first_served_is_strict():

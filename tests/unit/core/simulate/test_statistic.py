@@ -2,7 +2,7 @@ import math
 
 import numpy as np
 import pytest
-from simulated import a_job, a_site
+from simulated import a_job, a_site, a_site_of
 
 from rankd.core.model.association import Association
 from rankd.core.model.setting import FairshareSettings
@@ -21,7 +21,7 @@ STARTS_S = np.array([0.0, 100.0, 150.0])
 
 def found(starts_s=STARTS_S, fcfs_starts_s=None, site=None):
     work = populate(site or a_site(4), JOBS, IDS)
-    return statistic(work, starts_s, LeftOut(no_limit=1), 4, FairshareSettings(), fcfs_starts_s)
+    return statistic(work, starts_s, LeftOut(no_limit=1), [("default", 4)], FairshareSettings(), fcfs_starts_s)
 
 
 def test_times_are_those_of_the_jobs():
@@ -36,6 +36,20 @@ def test_times_are_those_of_the_jobs():
 def test_a_slowdown_is_bounded_for_short_jobs_and_never_below_one():
     assert bounded_slowdowns(np.array([0.0, 90.0, 90.0]), np.array([5.0, 10.0, 1.0])).tolist() == [1.0, 10.0, 9.1]
     assert found().max_bounded_slowdown == pytest.approx(14.5)
+
+
+def test_a_partition_is_used_as_far_as_its_own_processors_are():
+    site = a_site_of({"x": 4, "y": 8, "z": 1})
+    jobs = [job._replace(partition=job.group) for job in JOBS]
+    ids = {(name, f"root{leaf}"): 0 for name in "xyz" for leaf in ("", ".default")}
+    work = populate(site, jobs, ids)
+    own = statistic(work, STARTS_S, LeftOut(), [("x", 4), ("y", 8), ("z", 1)], FairshareSettings(), None)
+    assert [(one.name, one.jobs, one.processors) for one in own.by_partition] == [("x", 1, 4), ("y", 2, 8)]
+    assert [one.utilisation for one in own.by_partition] == [
+        pytest.approx(400 / (4 * 155)),
+        pytest.approx(210 / (8 * 155)),
+    ]
+    assert own.utilisation == pytest.approx(610 / (13 * 155))
 
 
 def test_groups_are_those_of_users_accounts_and_classes():

@@ -1,12 +1,12 @@
 import pytest
 
-from rankd.core.simulate.trace import LeftOut, Selection, TraceJob, select
+from rankd.core.simulate.trace import LeftOut, Selection, TraceJob, over, select
 
 USUAL = TraceJob("1", 0.0, 50.0, 2.0, 4.0, 40.0, "u1", "g1", "q1", "p1")
 
 
 def chosen(*records, processors=8, **selection):
-    return select(records, Selection(**selection), processors)
+    return select(records, Selection(**selection), over(processors))
 
 
 @pytest.mark.parametrize(
