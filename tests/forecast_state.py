@@ -30,9 +30,7 @@ def live_of(simulation, site, now, *, shares=None, site_share=1.0):
         for place in places.tolist()
     ]
     [problem] = simulation.problems(now)
-    partition = LivePartition(
-        problem=problem, node_sort=own.node_sort, running=opened, owners=owners.astype(np.int64)
-    )
+    partition = LivePartition(problem=problem, node_sort=own.node_sort, running=opened, owners=owners.astype(np.int64))
     return Live(now=now, partitions=[partition], shares=shares, site_share=site_share)
 
 

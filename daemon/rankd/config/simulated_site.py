@@ -145,17 +145,16 @@ def _all_nodes(document: Mapping[str, dict[str, Amount]]) -> list[Node]:
 def _nodes(names: Sequence[str], given: dict[str, Amount]) -> list[Node]:
     """The nodes of one entry."""
     partition = given.pop("partition", FIRST)
-    if not isinstance(partition, str):
-        raise ValueError(f"the partition of '{cut(names[0])}' is a number; write its name")
-    if partition:
-        check_name(partition, "partition")
+    check_name(str(partition) or DEFAULT_PARTITION, "partition")
     numbers = {model: parse_amount(kind, given[kind]) for kind in sorted(given) if (model := model_of(kind))}
     if sum(numbers.values()) > MAX_DEVICES:
         raise ValueError(f"'{cut(names[0])}' has more than {MAX_DEVICES} GPUs")
     models = [model for model, number in numbers.items() for _ in range(number)]
     amounts = {kind: amount for kind, amount in given.items() if not model_of(kind)}
     capacity = node_capacity(amounts, _devices(names[0], models)) if names else {}
-    return [Node(name=name, partition=partition, capacity=capacity, devices=_devices(name, models)) for name in names]
+    return [
+        Node(name=name, partition=str(partition), capacity=capacity, devices=_devices(name, models)) for name in names
+    ]
 
 
 def _devices(name: str, models: Sequence[str]) -> tuple[Device, ...]:

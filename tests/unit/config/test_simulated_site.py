@@ -9,7 +9,11 @@ from rankd.core.simulate.site import pool
 
 def test_without_a_configuration_it_is_the_defaults():
     site = simulated_site(None, Varied(), pool(4))
-    assert (site.priority.policy, site.scheduling.backfill, site.partitions[0].partition.name) == ("multifactor", "easy", "default")
+    assert (site.priority.policy, site.scheduling.backfill, site.partitions[0].partition.name) == (
+        "multifactor",
+        "easy",
+        "default",
+    )
     assert [factor.name for factor in site.factors] == list(site.priority.weights)
 
 

@@ -179,9 +179,7 @@ def _simulate(
     fcfs = Simulation(first_come(site), jobs)
     live_through(fcfs, f"{name}, compared with first come, first served")
     machine = [(own.partition.name, own.processors) for own in site.partitions]
-    found = statistic(
-        simulation.work, simulation.starts_s, left_out, machine, site.priority.fairshare, fcfs.starts_s
-    )
+    found = statistic(simulation.work, simulation.starts_s, left_out, machine, site.priority.fairshare, fcfs.starts_s)
     return Simulated(None if directory is None else str(directory), simulation, found, elapsed_s, site.processors)
 
 

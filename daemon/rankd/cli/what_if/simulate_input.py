@@ -122,7 +122,9 @@ def _trace_and_nodes(arguments: argparse.Namespace) -> tuple[Iterable[TraceJob],
     if arguments.procs is None and arguments.nodes is None:
         what = "say how large the machine is: --procs N or --nodes FILE"
         known = max_procs(arguments.trace)
-        raise Refused("usage", what if known is None else f"{what} (the trace's header says MaxProcs: {known})", "procs")
+        raise Refused(
+            "usage", what if known is None else f"{what} (the trace's header says MaxProcs: {known})", "procs"
+        )
     return read_trace(arguments.trace), _nodes(arguments)
 
 

@@ -189,7 +189,13 @@ def _print_partitions(partitions: Sequence[PartitionStatistic]) -> None:
     if len(partitions) < 2:
         return
     rows = [
-        [one.name, f"{one.jobs:,}", f"{one.utilisation:.4f}", f"{one.mean_wait_s:,.0f}", f"{one.mean_bounded_slowdown:,.2f}"]
+        [
+            one.name,
+            f"{one.jobs:,}",
+            f"{one.utilisation:.4f}",
+            f"{one.mean_wait_s:,.0f}",
+            f"{one.mean_bounded_slowdown:,.2f}",
+        ]
         for one in partitions
     ]
     print()

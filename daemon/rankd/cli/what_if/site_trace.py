@@ -129,7 +129,9 @@ def nodes_of(rows: Sequence[Row], devices: Sequence[Row]) -> list[Node]:
     for row in devices:
         if row["state"] == "gone":
             continue
-        device = Device(model=row["model"], id=row["id"], index=row["index"], group=row["group"], memory=row["memory"] or 0)
+        device = Device(
+            model=row["model"], id=row["id"], index=row["index"], group=row["group"], memory=row["memory"] or 0
+        )
         own.setdefault(row["node"], []).append(device)
     return [
         Node(

@@ -89,9 +89,7 @@ def populate(site: Site, jobs: Sequence[WorkJob], queue_ids: Mapping[tuple[str, 
         ),
         shapes=list(shapes.values()),
         totals=[scaled(shape.resources, shape.nodes) for shape in shapes.values()],
-        rates=np.array(
-            [prices[_size(job, goal)] for job, goal in zip(jobs, goals, strict=True)], dtype=np.float64
-        ),
+        rates=np.array([prices[_size(job, goal)] for job, goal in zip(jobs, goals, strict=True)], dtype=np.float64),
         usage_factor=usage_factor,
         runs_s=np.array([job.run_s for job in jobs], dtype=np.float64),
         limits_s=np.array([job.limit_s for job in jobs], dtype=np.float64),

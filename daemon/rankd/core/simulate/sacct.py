@@ -75,7 +75,7 @@ def _header(text: str) -> dict[str, int]:
 
 @lru_cache(_KEPT)
 def _others(tres: str) -> Amounts:
-    """The memory and the devices of a list of TRES, on all nodes together. Entries that are not understood are left out.
+    """The memory and the devices of a list of TRES, on all nodes together; none of a list that can't be read.
 
     >>> _others("billing=4,cpu=4,gres/gpu:a100=2,gres/gpu=2,mem=1G,node=1")
     (('gpu:a100', 2), ('memory', 1073741824))

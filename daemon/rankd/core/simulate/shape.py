@@ -28,9 +28,9 @@ def asked_of(others: Amounts, types: Collection[str]) -> Resources:
 def shape_of(job: WorkJob, own: SimulatedPartition, types: Collection[str]) -> Shape:
     """The request of a job.
 
-    A job with whole nodes asks for as many whole nodes, and one whose number of nodes is known for as many parts; unless
-    too few nodes here could ever hold them, or the partition is a pool. Then, and otherwise: as few equal parts as the
-    largest nodes allow.
+    A job with whole nodes asks for as many whole nodes, and one whose number of nodes is known for as many parts. If
+    too few nodes here could ever hold them, or if the partition is a pool, it asks for as few equal parts as the
+    largest nodes allow. So do all other jobs.
     """
     asked = asked_of(job.others, types) if job.others else {}
     found = None if own.is_pool else _whole(job, asked, own) or _as_asked(job, asked, own)
@@ -57,7 +57,7 @@ def _if_able(count: int, part: Mapping[str, int], own: SimulatedPartition, *, ex
     return _shape(own, count, part, exclusive=exclusive)
 
 
-def _in_parts(job: WorkJob, asked: Mapping[str, int], own: SimulatedPartition) -> Shape:
+def _in_parts(job: WorkJob, asked: Resources, own: SimulatedPartition) -> Shape:
     total = {VCORE: job.processors * MILLICORES} | asked
     fewest = max(_fewest(kind, amount, own) for kind, amount in total.items())
     most = max(fewest, len(own.nodes))

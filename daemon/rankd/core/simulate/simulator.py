@@ -2,7 +2,8 @@
 
 At each instant with an event, first all jobs end that end then, then all jobs are submitted that are submitted then.
 After that there is one pass of the ranking (:func:`.rank`) and one scheduling cycle (:func:`.run_cycle`) of each
-partition, unless no node there has room for any pending job. Nothing else decides. Pure: the same input gives the same result.
+partition, unless no node there has room for any pending job. Nothing else decides. Pure: the same input gives the same
+result.
 """
 
 from __future__ import annotations

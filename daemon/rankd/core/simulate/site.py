@@ -90,7 +90,7 @@ class Site(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
 def pool(processors: int) -> list[Node]:
     """One node with all the cores: then it does not matter how many nodes there are, and which one a job gets."""
-    return [Node(name=POOL, capacity={VCORE: processors * MILLICORES})]
+    return [Node(name=POOL, partition="", capacity={VCORE: processors * MILLICORES})]
 
 
 def is_pool(nodes: Sequence[Node]) -> bool:

@@ -98,9 +98,7 @@ class WorkJob(NamedTuple):
     others: Amounts = ()
 
 
-def select(
-    records: Iterable[TraceJob], selection: Selection, is_too_large: TooLarge
-) -> tuple[list[WorkJob], LeftOut]:
+def select(records: Iterable[TraceJob], selection: Selection, is_too_large: TooLarge) -> tuple[list[WorkJob], LeftOut]:
     """The jobs to simulate, by submission, then in the order of the records."""
     jobs: list[WorkJob] = []
     counts = dict.fromkeys(LeftOut.__struct_fields__, 0)

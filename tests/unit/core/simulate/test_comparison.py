@@ -13,7 +13,7 @@ IDS = {("default", "root"): 0, ("default", "root.default"): 1}
 def test_winners_wait_less_with_the_second_simulation_and_losers_longer():
     work = populate(a_site(4), [a_job(0, 10, 4, user="a"), a_job(0, 10, 4, user="b"), a_job(0, 10, 2, user="c")], IDS)
     first, second = (
-        statistic(work, np.array(starts), LeftOut(), 4, FairshareSettings(), None)
+        statistic(work, np.array(starts), LeftOut(), [("default", 4)], FairshareSettings(), None)
         for starts in ([0.0, 10.0, 20.0], [10.0, 0.0, 20.0])
     )
     users = compare(first, second)

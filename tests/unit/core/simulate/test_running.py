@@ -18,7 +18,9 @@ WORK = populate(a_site(8), [a_job(0, 10, 2, 20), a_job(0, 5, 1, 20, user="u2")],
 
 def test_jobs_end_after_their_run_times_and_are_expected_to_end_at_their_limits():
     running = Running(NODES)
-    running.start([0, 1], [given(NODES, WORK.shapes[place], Placement(place + 1, (POOL,))) for place in (0, 1)], WORK, 100.0)
+    running.start(
+        [0, 1], [given(NODES, WORK.shapes[place], Placement(place + 1, (POOL,))) for place in (0, 1)], WORK, 100.0
+    )
     assert running.next_end_s == 105.0
     assert running.held.ends_at.tolist() == [120.0, 120.0]
     assert running.end(104.0).tolist() == []

@@ -48,7 +48,9 @@ def test_it_does_not_matter_how_a_pool_is_made_of_nodes(priority):
     """Not for the factor ``size`` either: with one node, each job would have all of them."""
     jobs, _ = part_of_ctc(limit="exact", most=120)
     one_each = [Node(name=f"n{place}", capacity={"vcore": 1000}) for place in range(338)]
-    assert lived_through(a_site(one_each, priority=priority), jobs) == lived_through(a_site(338, priority=priority), jobs)
+    assert lived_through(a_site(one_each, priority=priority), jobs) == lived_through(
+        a_site(338, priority=priority), jobs
+    )
 
 
 def test_what_ends_at_an_instant_makes_room_for_what_is_submitted_then():
