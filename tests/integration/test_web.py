@@ -20,7 +20,7 @@ import pytest
 from browserless import Stream, Visitor
 from integration.conftest import Broker
 from integration.stage import connected, ready, rows, running, write_config
-from watch import PATIENCE_S
+from watch import PATIENCE_S, comes
 
 from rankd.bus.connection import Bus
 from rankd.client.asker import process_user
@@ -28,6 +28,7 @@ from rankd.identity.credentials import write_private
 from rankd.identity.site import Role, open_site, readmit, revoke
 from rankd.services.intake.service import IntakeOptions
 from rankd.services.intake.service import run as run_intake
+from rankd.services.web import admitted, live
 from rankd.services.web.listener import Address
 from rankd.services.web.service import WebOptions
 from rankd.services.web.service import run as run_web
@@ -198,6 +199,37 @@ def test_who_may_not_see_a_job_gets_no_stream_of_it(alice):
         answer = alice.ask(path)
         assert (answer.status, 'role="alert"' in answer.text) == (status, True), path
     assert Visitor(alice.base).ask("/live/queue").status == 401
+
+
+def test_who_is_revoked_sees_nothing_more_and_open_tabs_are_told(site, alice, monkeypatch):
+    """The page reads the database itself: without asking the intake again, a session would go on for 12 hours."""
+    monkeypatch.setattr(admitted, "AGAIN_S", 0.0)
+    monkeypatch.setattr(live, "BEAT_S", 0.1)
+    job = site.submit("alice")
+    with Stream(alice, "/queue") as stream:
+        assert stream.next()["event"] == "view"
+        site.revoke("alice")
+        try:
+            while stream.next()["event"] != "reload":
+                pass
+            for path in ("/queue", f"/job/{job}", "/whatif", "/live/queue", "/live/log/1"):
+                answer = alice.ask(path)
+                assert (answer.status, "has revoked the access of" in answer.text) == (403, True), path
+            assert Visitor(alice.base, X_Remote_User="bob").ask("/queue").status == 200
+        finally:
+            site.readmit("alice")
+    comes(lambda: alice.ask("/queue").status == 200)
+
+
+def test_no_path_leads_out_of_the_pages_own_files(alice):
+    for path in (
+        "/static/../service.py", "/static/%2e%2e/service.py", "/static/..%2fservice.py", "/static//etc/passwd",
+        "/static/vendor/../../service.py", "/live/log/..%2f..%2fetc%2fpasswd", "/job/%2e%2e", "/live/log/1/../../x",
+    ):  # fmt: skip
+        answer = alice.ask(path)
+        assert answer.status in (400, 404), path
+        assert "root:" not in answer.text
+        assert "def run(" not in answer.text
 
 
 def test_a_page_on_the_wall_shows_without_a_name_and_changes_nothing(site):

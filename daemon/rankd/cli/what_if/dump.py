@@ -122,7 +122,7 @@ def state_at(connection: Reader, arguments: argparse.Namespace, moment: Moment |
     from rankd.store.record.user_group import with_recorded_groups
 
     place = find(arguments)
-    configuration, queues = _configuration(connection, arguments.live_config, place.directory, moment)
+    configuration, queues = configuration_at(connection, arguments.live_config, place.directory, moment)
     found = dump(connection, configuration, queues, moment)
     configuration = in_force(lambda sql: tuples(connection, sql), configuration).configuration
     configuration = with_recorded_groups(lambda sql: tuples(connection, sql), configuration)
@@ -173,7 +173,7 @@ def dropped_inputs(
     return [(one.input, one.read_at) for one in stored if one.input.factor not in given]
 
 
-def _configuration(
+def configuration_at(
     connection: Reader, named: Path | None, place: Path | None, moment: Moment | None
 ) -> tuple[Configuration, object]:
     """The configuration of a moment, or of the newest full generation, and the document of its queues."""

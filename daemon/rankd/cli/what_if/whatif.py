@@ -9,6 +9,7 @@ from rankd.cli.common.document import print_answer, read_bytes
 from rankd.cli.common.option import add_asker, add_command, limit
 from rankd.cli.common.screen import print_line
 from rankd.cli.what_if.dump import add_source, live_state
+from rankd.cli.what_if.live_answer import live_answer
 from rankd.core.errors import Refused
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from rankd.config.configuration import Configuration
     from rankd.core.evaluate.document import Document, JobEntry
     from rankd.core.evaluate.result import Result
+    from rankd.core.evaluate.variation import Variation
     from rankd.core.evaluate.whatif import Landing, WhatIf
     from rankd.core.model.access import AccessList
 
@@ -112,6 +114,9 @@ def report(arguments: argparse.Namespace, other: Configuration | None) -> int:
     from rankd.core.evaluate.document import decode
     from rankd.core.evaluate.whatif import WhatIf, by_owner, landing, with_jobs, without_inputs
 
+    requests = read_bytes(arguments.submit) if arguments.submit else None
+    if other is None and (answer := live_answer(arguments, _variation(arguments), requests)) is not None:
+        return _print(answer, arguments)
     found, configuration = live_state(arguments)
     live = decode(msgspec.json.encode(found.document))
     present = live
@@ -119,7 +124,7 @@ def report(arguments: argparse.Namespace, other: Configuration | None) -> int:
         present = without_inputs(live, dropped_inputs(arguments, configuration, other))
         configuration = with_live_inputs(arguments, other)
     varied = _varied(present, configuration, found.given, arguments)
-    new = _new_jobs(arguments, configuration, live.now)
+    new = [] if requests is None else new_jobs(arguments, requests, configuration, live.now)
     before, after = Evaluator().evaluate(_encoded(live)), Evaluator().evaluate(_encoded(with_jobs(varied, new)))
     landings = [landing(entry.id, after, with_jobs(varied, new)) for entry in new]
     changed = [move for move in moves(before, after) if move.job not in {entry.id for entry in new}]
@@ -153,37 +158,54 @@ def _varied(
     live: Document, configuration: Configuration, given: Mapping[str, AccessList], arguments: argparse.Namespace
 ) -> Document:
     from rankd.config.evaluation import queues_document
-    from rankd.config.plugin import is_provided
     from rankd.config.what_if_document import with_configuration
-    from rankd.core.evaluate.variation import Variation, varied_by
+    from rankd.core.evaluate.variation import varied_by
 
     varied = live
     if arguments.config:
         varied = with_configuration(live, configuration, queues_document(arguments.config), given)
-    for name, _ in arguments.weights:
-        if not is_provided(name) and name not in (varied.priority.weights if varied.priority else {}):
-            known = ", ".join(sorted(varied.priority.weights)) if varied.priority else "none"
+    check_factors(dict(arguments.weights), varied.priority.weights if varied.priority else {})
+    return varied_by(varied, _variation(arguments))
+
+
+def check_factors(wanted: Mapping[str, float], weighted: Mapping[str, float]) -> None:
+    """Check that there are factors of all these names.
+
+    Raises:
+        Refused: ``usage``.
+    """
+    from rankd.config.plugin import is_provided
+
+    for name in wanted:
+        if not is_provided(name) and name not in weighted:
+            known = ", ".join(sorted(weighted)) or "none"
             raise Refused("usage", f"there is no factor '{name}'; weighted now: {known}", "weights")
-    variation = Variation(
+
+
+def _variation(arguments: argparse.Namespace) -> Variation:
+    from rankd.core.evaluate.variation import Variation
+
+    return Variation(
         weights=dict(arguments.weights),
         classes=dict(arguments.class_value),
         qos=dict(arguments.qos),
         queues=dict(arguments.offset),
     )
-    return varied_by(varied, variation)
 
 
-def _new_jobs(arguments: argparse.Namespace, configuration: Configuration, at: float) -> list[JobEntry]:
+def new_jobs(arguments: argparse.Namespace, requests: bytes, configuration: Configuration, at: float) -> list[JobEntry]:
+    """The jobs of ``--submit``, submitted at an instant.
+
+    Raises:
+        Refused: ``bad_request``: they are not in the format of jobs.
+    """
     import msgspec
 
     from rankd.cli.common.session import asker
     from rankd.config.what_if_document import job_entries
 
-    if arguments.submit is None:
-        return []
     try:
-        who = asker(arguments)
-        return job_entries(read_bytes(arguments.submit), who.user, configuration, at, privileged=arguments.admin)
+        return job_entries(requests, asker(arguments).user, configuration, at, privileged=arguments.admin)
     except msgspec.MsgspecError as error:
         raise Refused("bad_request", f"{arguments.submit}: {error}", "submit") from None
 
@@ -213,6 +235,8 @@ def _print_landing(one: Landing) -> None:
         print_line(f"  {row.points:14.4f} {row.name} = {row.value:.7f} x {row.weight:g}")
     if one.starts_at is not None:
         print_line(f"It would wait for {', '.join(one.nodes)}, reserved from {shown_time(one.starts_at)} on.")
+    elif not one.is_placed:
+        print_line("Where it would start is not computed while so many jobs wait.")
     elif one.nodes:
         print_line(f"It would start at once on {', '.join(one.nodes)}.")
     else:
@@ -253,5 +277,6 @@ def _print_moves(answer: WhatIf, most: int) -> None:
     if changed:
         print()
         print_moves(changed[:most])
-    if len(changed) > most:
-        print_line(f"… and {len(changed) - most} more: --limit {len(changed)} shows all")
+    total = answer.moved or len(changed)
+    if changed and total > most:
+        print_line(f"… and {total - most} more: --limit {total} shows all")

@@ -89,6 +89,11 @@ def _weights(settings: PrioritySettings, jobs: Collection[JobEntry], provided: C
             given = f"job '{lacking}' gives no value for it" if pending else "no job gives a value for it"
             message = f"unknown factor '{name}': no plugin provides it, and {given} in factors; correct the name"
             yield Problem(path=f"$.priority.weights.{name}", message=message)
+    yield from without_weights(settings)
+
+
+def without_weights(settings: PrioritySettings) -> Iterator[Problem]:
+    """The problem of settings whose weights are all 0."""
     if settings.policy == "multifactor" and not any(settings.weights.values()):
         message = 'all weights are 0, so all jobs would rank the same; set one, or set policy to "class"'
         yield Problem(path="$.priority.weights", message=message)

@@ -51,7 +51,7 @@ def with_classes(document: Document, values: Mapping[str, int]) -> Document:
     if not values:
         return document
     rows = [msgspec.json.decode(row) for row in document.priority_classes or ()]
-    _check(values, [row["name"] for row in rows], "priority class", "unknown_priority_class")
+    check_known(values, [row["name"] for row in rows], "priority class", "unknown_priority_class")
     changed = [Raw(msgspec.json.encode(row | {"value": values.get(row["name"], row["value"])})) for row in rows]
     jobs = [_with_class_value(job, values) for job in document.jobs]
     return msgspec.structs.replace(document, priority_classes=changed, jobs=jobs)
@@ -73,7 +73,7 @@ def with_qos(document: Document, priorities: Mapping[str, int]) -> Document:
     if not priorities:
         return document
     present = document.qos or []
-    _check(priorities, [qos.name for qos in present], "QoS", "unknown_qos")
+    check_known(priorities, [qos.name for qos in present], "QoS", "unknown_qos")
     changed = [msgspec.structs.replace(qos, priority=priorities.get(qos.name, qos.priority)) for qos in present]
     return msgspec.structs.replace(document, qos=changed)
 
@@ -88,14 +88,19 @@ def with_offsets(document: Document, offsets: Mapping[str, int]) -> Document:
         return document
     tree = msgspec.json.decode(document.queues) if isinstance(document.queues, Raw) else {}
     wanted = {path.lower(): offset for path, offset in offsets.items()}
-    _check(wanted, sorted({path.lower() for path, _ in _queues(tree)}), "queue", "unknown_queue")
+    check_known(wanted, sorted({path.lower() for path, _ in _queues(tree)}), "queue", "unknown_queue")
     for path, queue in _queues(tree):
         if path.lower() in wanted:
             queue["properties"] = (queue.get("properties") or {}) | {OFFSET: str(wanted[path.lower()])}
     return msgspec.structs.replace(document, queues=Raw(msgspec.json.encode(tree)))
 
 
-def _check(wanted: Mapping[str, int], known: Sequence[str], kind: str, code: str) -> None:
+def check_known(wanted: Mapping[str, int], known: Sequence[str], kind: str, code: str) -> None:
+    """Check that all names are known. ``kind`` is the word for them.
+
+    Raises:
+        Refused: with this ``code``.
+    """
     if unknown := sorted(set(wanted) - set(known)):
         message = f"there is no {kind} '{unknown[0][:80]}' that is configured; known: {', '.join(known[:20]) or 'none'}"
         raise Refused(code, message, code.removeprefix("unknown_"), status=404)

@@ -46,7 +46,8 @@ class Landing(msgspec.Struct, frozen=True, kw_only=True):
     ``error``: why it would be refused; then the other fields are empty. ``rank``: its rank among the ``ranked`` jobs;
     None if it is not ranked. ``passes``: the number of jobs behind it, by user. ``ahead``, ``behind``: the jobs
     directly before and after it. ``nodes``: the nodes where it would start at once, or the nodes of its reservation.
-    ``starts_at`` (UTC seconds) is set only for a reservation.
+    ``starts_at`` (UTC seconds) is set only for a reservation. ``is_placed`` False: where it would start was not
+    computed, since too many jobs wait; the last three fields are empty.
     """
 
     job: Id
@@ -61,6 +62,7 @@ class Landing(msgspec.Struct, frozen=True, kw_only=True):
     nodes: list[str] = []
     starts_at: float | None = None
     reason: str | None = None
+    is_placed: bool = True
 
 
 class WhatIf(msgspec.Struct, frozen=True, kw_only=True):

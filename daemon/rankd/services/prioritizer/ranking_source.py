@@ -30,13 +30,14 @@ from rankd.store.engine.connection import Connection
 from rankd.store.engine.last_id import last_id
 from rankd.store.feed.application import begun_applications, changing_applications
 from rankd.store.feed.association import (
+    AssociationRow,
     AssociationsVersion,
     associations_version,
     read_associations,
     unconfigured_users,
 )
 from rankd.store.feed.charge import open_charges
-from rankd.store.feed.job import NO_LIMIT, changed_jobs, load_jobs, new_jobs
+from rankd.store.feed.job import NO_LIMIT, LoadedJobs, changed_jobs, load_jobs, new_jobs
 from rankd.store.feed.queue import partitions_of_queues
 from rankd.store.record.adapter import InForce, StoredInput
 from rankd.store.record.catalog import Catalog, read_catalog
@@ -70,11 +71,17 @@ class RankingSource:
         """The inputs of adapters since the last reading."""
         self._usage_inputs: list[StoredInput] = []
         self._external: list[External] = []
+        self._joining: Sequence[AssociationRow] = ()
+        """Associations that are not in the records, for a question about jobs that nobody has submitted."""
         self._partition_of = self._partition_indices()
 
     def use_inputs(self, found: InForce, catalog: Catalog) -> None:
         """Use the inputs of adapters from the next :meth:`read_groups` on."""
         self._new_inputs = found, catalog
+
+    def let_join(self, joining: Sequence[AssociationRow]) -> None:
+        """Count these associations as well, from the next :meth:`read_groups` on."""
+        self._joining, self._associations_version = joining, None
 
     def configure(self, configuration: Configuration, catalog: Catalog) -> bool:
         """Use another configuration, between two passes; returns whether deltas of the last pass have to stop."""
@@ -96,13 +103,13 @@ class RankingSource:
         """Whether jobs that can never start are cancelled, if they don't say."""
         return self.configuration.settings.scheduling.cancel_if_unmet
 
-    def load(self, connection: Connection) -> None:
-        """Load all pending jobs. Takes a second per 400,000."""
+    def load(self, connection: Connection, found: LoadedJobs | None = None) -> None:
+        """Load all pending jobs, or use those that were ``found``. Takes a second per 400,000."""
         only_configured = _only_configured(self.configuration)
         outside = unconfigured_users(connection) if only_configured else frozenset[int]()
         places = {partition.name: place for place, partition in enumerate(self.configuration.partitions)}
         indices = {queue: places.get(name, 0) for queue, name in partitions_of_queues(connection).items()}
-        self.jobs.load(load_jobs(connection), Membership(indices, outside))
+        self.jobs.load(found or load_jobs(connection), Membership(indices, outside))
 
     def stand_by(self, connection: Connection) -> None:
         """Load all pending jobs, or read what has changed, for a standby. Nothing is decided about these jobs."""
@@ -234,7 +241,8 @@ class RankingSource:
             if version == self._associations_version:
                 return
             only_configured = _only_configured(self.configuration)
-            self.associations.replace(read_associations(connection), only_configured=only_configured)
+            rows = [*read_associations(connection), *self._joining]
+            self.associations.replace(rows, only_configured=only_configured)
             self._associations_version = version
             tree = self.associations.tree
             self._external = [external_usage(one.input.usage, one.read_at, tree) for one in self._usage_inputs]

@@ -42,10 +42,10 @@ def application(page: Page) -> ASGIApp:
         Route("/sign-in", _safe(page, partial(sign_in, page))),
         Route("/sign-in", _safe(page, partial(sign_in_by_password, page)), methods=["POST"]),
         Route("/sign-out", _safe(page, partial(sign_out, page)), methods=["POST"]),
-        Route(WHAT_IF[0], _safe(page, partial(show, page))),
-        *(Route(view.path, _safe(page, partial(_whole, page, view))) for view in VIEWS),
-        *(Route(f"/live{view.path}", _safe(page, partial(_stream, page, view))) for view in VIEWS),
-        Route("/live/log/{id}", _safe(page, partial(stream_log, page))),
+        Route(WHAT_IF[0], _admitted(page, partial(show, page))),
+        *(Route(view.path, _admitted(page, partial(_whole, page, view))) for view in VIEWS),
+        *(Route(f"/live{view.path}", _admitted(page, partial(_stream, page, view))) for view in VIEWS),
+        Route("/live/log/{id}", _admitted(page, partial(stream_log, page))),
         *(Route(path, _safe(page, partial(act, page)), methods=["POST"]) for path, act in actions().items()),
         Mount("/static", StaticFiles(directory=STATIC)),
     ]
@@ -82,6 +82,16 @@ def _safe(page: Page, handler: Handler) -> Handler:
             return _failed(page, request, RankdError("internal_error", "the page failed here; its log says how"))
 
     return answer
+
+
+def _admitted(page: Page, handler: Handler) -> Handler:
+    """The handler for visitors whom rankd still lets in."""
+
+    async def answer(request: Request) -> Response:
+        await page.check_admitted(request)
+        return await handler(request)
+
+    return _safe(page, answer)
 
 
 def _failed(page: Page, request: Request, error: RankdError) -> Response:
@@ -128,5 +138,7 @@ async def _stream(page: Page, view: View, request: Request) -> Response:
         raise Unavailable("too_many_tabs", "too many tabs are open; this one shows no changes until others are closed")
     await view.make(page, asker, given)  # so that who may not see it is refused
     last = request.headers.get("last-event-id", "")
-    stream: AsyncIterator[bytes] = page.live.follow(key, partial(view.make, page, asker, given), last, asker.user)
+    stream: AsyncIterator[bytes] = page.live.follow(
+        key, partial(view.make, page, asker, given), last, asker.user, partial(page.may_go_on, request)
+    )
     return StreamingResponse(stream, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from rankd.core.errors import RankdError, Refused
+from rankd.core.errors import Refused
 from rankd.core.model.job import FINAL_STATES
 from rankd.services.web.job_view import name_in
 from rankd.services.web.log_feed import Wanted
@@ -34,13 +36,7 @@ async def stream_log(page: Page, request: Request) -> Response:
     async def is_over() -> bool:
         return (await page.look(lambda reader: job_runs(reader, wanted.id))).state in FINAL_STATES
 
-    def may_go_on() -> bool:
-        try:
-            return page.who(request).user == user
-        except (NotSignedIn, RankdError):
-            return False
-
-    stream = page.logs.follow(Wanted(user, wanted, is_over, may_go_on))
+    stream = page.logs.follow(Wanted(user, wanted, is_over, partial(page.may_go_on, request)))
     return StreamingResponse(stream, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
 
 

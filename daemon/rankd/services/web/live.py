@@ -1,6 +1,7 @@
 """What open tabs are sent: each view is made once for all who see the same, at most twice a second.
 
-One loop looks whether anything is new, and makes the views that somebody follows. A tab holds only the newest state of
+One loop looks whether anything is new, and makes the views that somebody follows. Hints of services that have written
+something wake it, so that a change after a quiet time is shown at once. A tab holds only the newest state of
 its view, so a slow client costs no memory: what it missed is in what it gets next. A client that takes nothing for
 a while is told to load the page again.
 """
@@ -17,13 +18,18 @@ import msgspec
 
 from rankd.bus.outage import Spell
 from rankd.core.errors import RankdError
-from rankd.services.runtime.life import is_set
+from rankd.services.runtime.life import Wake, is_set
 from rankd.services.web.records import Records
 from rankd.store.look.newest import Newest, newest
 
 log = logging.getLogger("rankd.web")
 
 EVERY_S = 0.5
+"""Views are made at most so often, and a tab gets one at most so often."""
+LOOK_S = 0.5
+"""Without a hint from a service, the records are looked at so often."""
+SETTLE_S = 0.05
+"""After a hint: what is submitted has its rank some milliseconds later, and one view shows both."""
 MOST_TABS, MOST_TABS_PER_USER = 600, 250
 MOST_VIEWS = 300
 """Different views that are followed at a time: each is made again for every change."""
@@ -36,6 +42,12 @@ AT_LEAST_S = 30.0
 
 Key = tuple[str, ...]
 Make = Callable[[], Awaitable[str]]
+MayGoOn = Callable[[], Awaitable[bool]]
+
+
+async def always() -> bool:
+    """A stream that nothing ends."""
+    return True
 
 
 class Frame(msgspec.Struct, frozen=True):
@@ -62,6 +74,8 @@ class Live:
         self._tabs = 0
         self._by_user: Counter[str] = Counter()
         self._stopping = False
+        self.wake = Wake()
+        """Set when a service has written something, or a tab has nothing yet."""
         self.problem: str | None = None
         """Why nothing new can be read at present."""
         self.newest: Newest | None = None
@@ -83,12 +97,19 @@ class Live:
                 if found != before or clock() - at > AT_LEAST_S:
                     self.newest, before, at = found, found, clock()
                     await self._make_all()
+                    await asyncio.sleep(_rest_s(clock() - at))
                 else:
                     await self._make_missing()
             except RankdError as error:
                 self.problem = error.message
                 spell.note(f"the records can't be read: {error.message}", "the records still can't be read")
-            await asyncio.sleep(EVERY_S)
+                await asyncio.sleep(EVERY_S)
+            await self._quiet()
+
+    async def _quiet(self) -> None:
+        """Wait until something may be new."""
+        await self.wake.wait(LOOK_S)
+        await asyncio.sleep(SETTLE_S)
 
     def stop(self) -> None:
         """End the streams of all tabs. They connect again when the service is back."""
@@ -127,17 +148,27 @@ class Live:
             return False
         return self._tabs < MOST_TABS and (key in self._views or len(self._views) < MOST_VIEWS)
 
-    async def follow(self, key: Key, make: Make, last: str, user: str) -> AsyncGenerator[bytes, None]:
-        """One tab's stream of server-sent events. ``last``: the mark of the last one that it has had."""
+    async def follow(
+        self, key: Key, make: Make, last: str, user: str, may_go_on: MayGoOn = always
+    ) -> AsyncGenerator[bytes, None]:
+        """One tab's stream of server-sent events. ``last``: the mark of the last one that it has had.
+
+        ``may_go_on`` is asked before anything is sent. If it says no, the tab is told to load the page again.
+        """
         loop = asyncio.get_running_loop()
         view = self._views.setdefault(key, _View(make))
         view.tabs += 1
         self._tabs += 1
         self._by_user[user] += 1
+        if view.frame is None:
+            self.wake.set()
         try:
             yield b"retry: 1000\n\n"
             sent = last
             while not self._stopping:
+                if not await may_go_on():
+                    yield event("reload", "this session is over", "")
+                    return
                 changed, frame = view.changed, view.frame
                 if frame is not None and frame.mark != sent:
                     sent, began = frame.mark, loop.time()
@@ -154,6 +185,17 @@ class Live:
             view.tabs -= 1
             if not view.tabs and self._views.get(key) is view:
                 del self._views[key]
+
+
+def _rest_s(spent_s: float) -> float:
+    """How long to rest after the views were made.
+
+    So they are made twice a second at most, and while they take no longer than half a second, in half of the time.
+
+    >>> _rest_s(0.1), _rest_s(0.3), _rest_s(9.0)
+    (0.4, 0.3, 0.5)
+    """
+    return max(EVERY_S - spent_s, min(spent_s, EVERY_S))
 
 
 def event(name: str, data: str, mark: str) -> bytes:

@@ -41,7 +41,7 @@ class Wanted(NamedTuple):
     user: str
     log: JobLog
     is_over: Callable[[], Awaitable[bool]]
-    may_go_on: Callable[[], bool]
+    may_go_on: Callable[[], Awaitable[bool]]
 
 
 class LogFeed:
@@ -75,7 +75,7 @@ class LogFeed:
             sent = ""
             async with aclosing(self._contents(wanted)) as contents:
                 async for html in contents:
-                    if not wanted.may_go_on():
+                    if not await wanted.may_go_on():
                         return
                     yield b": alive\n\n" if html == sent else event("log", html, "")
                     sent = html

@@ -18,6 +18,7 @@ from rankd.core.metric.figure import Figure
 from rankd.core.model.setting import Settings
 from rankd.services.runtime.clock import Clock
 from rankd.services.runtime.metric.scrape import Shared
+from rankd.services.web.admitted import Admitted
 from rankd.services.web.asking import Asking
 from rankd.services.web.live import Live
 from rankd.services.web.log_feed import LogFeed
@@ -72,6 +73,7 @@ class Page:
         self.records = records
         self.live = live
         self.asking = asking
+        self.admitted = Admitted(asking, clock)
         self.clock = clock
         self.template = Template(clock)
         self.logs = LogFeed(asking, self.template)
@@ -119,6 +121,24 @@ class Page:
         if found is None:
             raise NotSignedIn
         return found
+
+    async def check_admitted(self, request: Request) -> None:
+        """Check that rankd still lets this visitor look.
+
+        Raises:
+            NotSignedIn: nobody whom we know.
+            Refused: ``revoked``, ``unknown_gateway``, ``bad_user``.
+        """
+        if user := self.who(request).user:
+            await self.admitted.check(user)
+
+    async def may_go_on(self, request: Request) -> bool:
+        """Whether an open stream still may show something: the session is not over, nor the access revoked."""
+        try:
+            await self.check_admitted(request)
+        except (NotSignedIn, RankdError):
+            return False
+        return True
 
     def end(self, nonce: str) -> None:
         """End a session: its cookie counts no more. A restart forgets this; removing the key ends all sessions."""

@@ -33,7 +33,7 @@ from rankd.services.web.rank_history import remember_ranks
 from rankd.services.web.records import Records
 from rankd.services.web.session import KEY_BYTES
 from rankd.services.web.sign_in_link import new_link
-from rankd.wire.subject import WEB, inbox_prefix
+from rankd.wire.subject import EVENT_RANKING, WAKE, WEB, inbox_prefix
 
 log = logging.getLogger("rankd.web")
 
@@ -105,6 +105,7 @@ async def _start(options: WebOptions, stack: AsyncExitStack, clock: Clock) -> tu
     site = _site(options, port)
     page = Page(site, records, Live(records), Asking(asking_bus, is_gateway=len(buses) > 1), clock)
     await page.read_settings()
+    await page.live.wake.listen(bus, WAKE, EVENT_RANKING)
     new_link(options.state, site.base)
 
     async def probe() -> str:

@@ -142,6 +142,19 @@ def load_jobs(connection: Connection) -> LoadedJobs:
     )
 
 
+def load_columns(connection: Connection) -> LoadedJobs:
+    """All pending jobs, for one ranking: without what they wait for, and without counting new ones."""
+    pending = read_pending_jobs(connection)
+    return LoadedJobs(
+        revision=last_id(connection, "job_events"),
+        pending=pending,
+        shapes=read_shapes(connection, pending),
+        blocked=[],
+        new_jobs=0,
+        tasks=dict(tuple(row) for row in connection.execute(_TASKS)),
+    )
+
+
 def new_jobs(connection: Connection) -> int:
     """How many pending jobs became eligible after the newest generation was made."""
     ranked = connection.execute(_LAST_RANKED).scalar_one()

@@ -12,14 +12,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from sqlalchemy import select
+from sqlalchemy import exists, func, not_, select
 
 from rankd.core.model.quantity import Resources
 from rankd.core.ranking.columns import NO_GROUP, BoolArray, FloatArray, IntArray
 from rankd.store.engine.bulk import stream
 from rankd.store.engine.connection import Connection
-from rankd.store.engine.listed import values_of
-from rankd.store.schema.table import jobs
+from rankd.store.engine.listed import values_of, written
+from rankd.store.engine.plan import by_index
+from rankd.store.schema.job_table import IS_ACTIVE
+from rankd.store.schema.table import arrays, jobs
 
 PENDING = """
 SELECT id, association_id << 32 | queue_id, qos_id << 32 | coalesce(application_id, 0),
@@ -28,6 +30,19 @@ SELECT id, association_id << 32 | queue_id, qos_id << 32 | coalesce(application_
 FROM jobs WHERE state = 'pending' ORDER BY id"""
 
 _SHAPES = select(jobs.c.shape, jobs.c.nodes, jobs.c.vcore, jobs.c.resources).where(jobs.c.id.in_(values_of("jobs")))
+
+_ACTIVE = (
+    by_index(select(jobs.c.association_id, func.count()), jobs, "jobs_state")
+    .where(
+        IS_ACTIVE,
+        jobs.c.state.in_(written("allocated", "running")),
+        not_(exists(arrays.c.job_id).where(arrays.c.job_id == jobs.c.id)),
+    )
+    .group_by(jobs.c.association_id)
+)
+_OF_CLASS = """
+SELECT id FROM jobs WHERE state IN ('pending', 'allocated', 'running') AND state = 'pending' AND priority_class = ?
+ORDER BY id"""
 
 BATCH = 2_000
 """Rows per batch: few enough to stay in the processor's cache while they are converted to arrays."""
@@ -82,6 +97,17 @@ def read_shapes(connection: Connection, jobs: PendingJobs) -> ShapeColumn:
     keys, firsts, places = np.unique(jobs.shapes, return_index=True, return_inverse=True)
     found = shapes_of(connection, jobs.ids[firsts].tolist())
     return ShapeColumn(keys.tolist(), [found[key] for key in keys.tolist()], places)
+
+
+def active_by_association(connection: Connection) -> dict[int, int]:
+    """How many jobs of each association are allocated or running. Arrays count by their tasks."""
+    return {association: number for association, number in connection.execute(_ACTIVE)}  # noqa: C416 - typed rows
+
+
+def jobs_of_class(connection: Connection, name: str) -> IntArray:
+    """The pending jobs of a priority class, ascending."""
+    batches = stream(connection, _OF_CLASS, (name,))
+    return np.array([job for rows in batches for (job,) in rows], dtype=np.int64)
 
 
 def shapes_of(connection: Connection, ids: Sequence[int]) -> dict[int, ShapeRow]:

@@ -21,7 +21,8 @@ class Records:
 
 @pytest.fixture
 def made(monkeypatch):
-    monkeypatch.setattr(live, "EVERY_S", 0.0)
+    for name in ("EVERY_S", "LOOK_S", "SETTLE_S"):
+        monkeypatch.setattr(live, name, 0.0)
     counted = {"n": 0}
 
     async def make():
@@ -78,3 +79,42 @@ async def test_the_streams_of_one_user_leave_room_for_those_of_others(made, monk
     for stream in streams:
         await stream.aclose()
     assert tabs.has_room(("another",), "alice")
+
+
+class Unchanged:
+    """The same until somebody changes it."""
+
+    number = 1
+
+    async def look(self, _query):
+        return (self.number, 0, 0, 0, 0)
+
+
+async def test_a_hint_shows_a_change_without_waiting_for_the_next_look(made, monkeypatch):
+    monkeypatch.setattr(live, "LOOK_S", 1e6)
+    counted, make = made
+    tabs = Live(records := Unchanged())
+    running = asyncio.get_running_loop().create_task(tabs.run())
+    stream = tabs.follow(("view",), make, "", "alice")
+    await anext(stream)
+    assert data(await anext(stream)) == 1
+    records.number = 2
+    tabs.wake.set()
+    assert data(await anext(stream)) == counted["n"] == 2
+    running.cancel()
+    await stream.aclose()
+
+
+async def test_a_stream_whose_session_is_over_shows_no_more_and_the_tab_is_told(made):
+    tabs, is_open = Live(Records()), [True]
+
+    async def may_go_on():
+        return is_open[0]
+
+    running = asyncio.get_running_loop().create_task(tabs.run())
+    stream = tabs.follow(("view",), made[1], "", "alice", may_go_on)
+    await anext(stream)
+    assert b"event: view" in await anext(stream)
+    is_open[0] = False
+    assert [event.decode().partition("event: ")[2].partition("\n")[0] async for event in stream] == ["reload"]
+    running.cancel()

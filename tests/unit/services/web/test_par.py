@@ -47,7 +47,7 @@ def test_the_curve_meets_the_share_where_the_mark_is(own, others, shares):
     if ahead.mark is not None:
         before = [y for x, y in points if x < ahead.mark - 0.1]
         after = [y for x, y in points if x > ahead.mark + 0.1]
-        assert max(before) <= ahead.level + 0.2
+        assert max(before, default=ahead.level) <= ahead.level + 0.2
         assert min(after) >= ahead.level - 0.2
 
 
