@@ -17,10 +17,11 @@ from rankd.config.plugin import is_own, load_factor
 from rankd.core.errors import FactorError
 from rankd.core.evaluate.mover import Owners
 from rankd.core.model.setting import PrioritySettings
+from rankd.core.ranking.columns import FloatArray
 from rankd.core.ranking.external_value import ExternalValues, with_external_values
 from rankd.core.ranking.factor import Factor, FactorContext, Stored
 from rankd.core.ranking.priority import FactorValues
-from rankd.core.ranking.ranking import FloatArray, Ranking, RankingState, rank
+from rankd.core.ranking.ranking import Ranking, RankingState, rank
 from rankd.mirror.job_table import merged
 from rankd.services.prioritizer.factor_set import external_values
 from rankd.services.prioritizer.ranking_source import RankingSource
