@@ -26,7 +26,7 @@ from rankd.store.feed.charge import open_charges
 from rankd.store.feed.job_end import has_freed_room
 from rankd.store.feed.occupancy import open_since, read_open
 from rankd.store.feed.order import new_jobs_since, newest_generation, read_delta, read_leaves, staged_generation
-from rankd.store.feed.pending import read_pending_jobs, read_shapes
+from rankd.store.feed.pending import active_by_association, jobs_of_class, read_pending_jobs, read_shapes
 from rankd.store.feed.pending_kind import all_pending, changed_jobs
 from rankd.store.feed.queue import partitions_of_queues
 from rankd.store.feed.shape import read_shape
@@ -140,6 +140,18 @@ async def test_all_pending_jobs_when_a_service_starts(world):
     assert pending.eligible_at[:2].tolist() == [NOW - 30, NOW - 20]
     shapes = await world.read(read_shapes, pending)
     assert (shapes.keys, shapes.rows) == (found.shapes.keys, found.shapes.rows)
+
+
+async def test_what_one_ranking_needs(world):
+    found, loaded = await world.read(job_feed.load_columns), await world.read(job_feed.load_jobs)
+    assert (found.revision, found.tasks, found.shapes.rows) == (loaded.revision, loaded.tasks, loaded.shapes.rows)
+    assert found.pending.ids.tolist() == PENDING
+    assert (found.blocked, found.new_jobs) == ([], 0)
+    assert await world.read(active_by_association) == {world.catalog.associations["physics", "bob"]: 1}
+    await world.submit("alice", priority_class="gold")
+    [gold] = await world.submit("bob", priority_class="gold")
+    assert (await world.read(jobs_of_class, "gold")).tolist() == [gold - 1, gold]
+    assert (await world.read(jobs_of_class, "none")).tolist() == []
 
 
 async def test_jobs_that_changed_after_an_event(world):

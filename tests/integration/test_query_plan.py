@@ -18,10 +18,11 @@ from rankd.store.feed.application import begun_applications, changing_applicatio
 from rankd.store.feed.charge import open_charges
 from rankd.store.feed.event import read_unpublished
 from rankd.store.feed.factor_value import stored_values
-from rankd.store.feed.job import load_jobs
+from rankd.store.feed.job import load_columns, load_jobs
 from rankd.store.feed.job_end import has_freed_room
 from rankd.store.feed.notification import due_in, missed_events, next_lane, noted_until
 from rankd.store.feed.occupancy import read_open
+from rankd.store.feed.pending import active_by_association, jobs_of_class
 from rankd.store.feed.pending_kind import all_arrays, all_tasks, changed_arrays, changed_tasks, indices_in
 from rankd.store.feed.shape import read_shape
 from rankd.store.look.array_grid import array_grid
@@ -147,6 +148,9 @@ def watched(verb, *arguments, **named):
         (devices_of_nodes, [["n1"]]),
         (open_charges, []),
         (load_jobs, []),
+        (load_columns, []),
+        (active_by_association, []),
+        (jobs_of_class, ["gold"]),
         (read_unpublished, [100, 100]),
         (all_arrays, []),
         (changed_arrays, [1]),

@@ -223,6 +223,16 @@ ELSEWHERE = {
     "cli/what_if/replay.py": "tests/integration/test_replay.py",
     "core/evaluate/replay.py": "tests/integration/test_replay.py",
     "cli/what_if/whatif.py": "tests/system/test_source.py",
+    **dict.fromkeys(
+        (
+            "cli/what_if/live_answer.py",
+            "services/prioritizer/live_columns.py",
+            "services/prioritizer/new_job.py",
+            "services/prioritizer/what_if.py",
+            "store/engine/looking.py",
+        ),
+        "tests/integration/test_whatif_columns.py",
+    ),
     "core/admission/admission_cache.py": "tests/properties/test_admission.py",
     "config/adapter.py": "tests/integration/test_adapter_process.py",
     "config/checked.py": "tests/integration/test_reload.py",

@@ -12,8 +12,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from sqlalchemy import exists, func, not_, select
+from sqlalchemy import bindparam, exists, func, not_, select
 
+from rankd.core.model.job import State
 from rankd.core.model.quantity import Resources
 from rankd.core.ranking.columns import NO_GROUP, BoolArray, FloatArray, IntArray
 from rankd.store.engine.bulk import stream
@@ -40,9 +41,11 @@ _ACTIVE = (
     )
     .group_by(jobs.c.association_id)
 )
-_OF_CLASS = """
-SELECT id FROM jobs WHERE state IN ('pending', 'allocated', 'running') AND state = 'pending' AND priority_class = ?
-ORDER BY id"""
+_OF_CLASS = (
+    by_index(select(jobs.c.id), jobs, "jobs_state")
+    .where(IS_ACTIVE, jobs.c.state == State.PENDING.value, jobs.c.priority_class == bindparam("name"))
+    .order_by(jobs.c.id)
+)
 
 BATCH = 2_000
 """Rows per batch: few enough to stay in the processor's cache while they are converted to arrays."""
@@ -106,8 +109,7 @@ def active_by_association(connection: Connection) -> dict[int, int]:
 
 def jobs_of_class(connection: Connection, name: str) -> IntArray:
     """The pending jobs of a priority class, ascending."""
-    batches = stream(connection, _OF_CLASS, (name,))
-    return np.array([job for rows in batches for (job,) in rows], dtype=np.int64)
+    return np.array(connection.execute(_OF_CLASS, {"name": name}).scalars().all(), dtype=np.int64)
 
 
 def shapes_of(connection: Connection, ids: Sequence[int]) -> dict[int, ShapeRow]:
