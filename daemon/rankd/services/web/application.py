@@ -103,10 +103,18 @@ def _failed(page: Page, request: Request, error: RankdError) -> Response:
     back = request.headers.get("referer", "")
     shown = page.template.render(
         "error.html", error=error, tabs=tabs(""), who=who, token="" if who is None else page.token(who),
-        is_temporary=isinstance(error, Unavailable), site=page.site, title="Not done", back=back,
+        is_temporary=isinstance(error, Unavailable), is_change=request.method == "POST", site=page.site, back=back,
+        title=_title(error, request),
     )  # fmt: skip
     headers = {"Retry-After": "1"} if error.retryable else None
     return HTMLResponse(shown, error.status, headers)
+
+
+def _title(error: RankdError, request: Request) -> str:
+    """What went wrong, in two words."""
+    if request.method == "POST":
+        return "Not done"
+    return {403: "Not allowed", 404: "Not found"}.get(error.status, "Not shown")
 
 
 async def _whole(page: Page, view: View, request: Request) -> Response:

@@ -56,9 +56,18 @@ def _read(reader: Reader, asker: Submitter) -> list[dict[str, Any]]:
     return [
         row
         | {"jobs": running.get(row["name"], []), "reserved": reserved.get(row["name"], [])}
-        | {"devices": held.get(row["name"], []), "blocks": blocks(row, running.get(row["name"], []))}
+        | {
+            "devices": sorted(held.get(row["name"], []), key=_place),
+            "blocks": blocks(row, running.get(row["name"], [])),
+        }
         for row in node_list(reader)
     ]
+
+
+def _place(device: Row) -> tuple[str, int, str]:
+    """A sort key: the type, then the index as a number, if it is one."""
+    index = str(device["index"])
+    return str(device["type"]), int(index) if index.isdecimal() and len(index) < 9 else 0, index
 
 
 def _names(nodelist: list[str] | str | None) -> list[str]:

@@ -22,6 +22,8 @@ from rankd.services.web.lapse import lapse
 
 NONE = "\N{EN DASH}"
 """What is shown where there is no value."""
+LEAST_SHARE = 0.0005
+"""A smaller part would be shown as none."""
 MOST_CHARACTERS = 2_000
 """Of one text; what is longer is cut."""
 
@@ -89,7 +91,9 @@ def _share(value: float | None) -> str:
 
 
 def _percent(value: float | None) -> str:
-    return NONE if value is None else f"{value:.1%}"
+    if value is None:
+        return NONE
+    return "<0.1%" if 0 < value < LEAST_SHARE else f"{value:.1%}"
 
 
 _KINDS = {"vcore": "cores"}

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankd.services.web.node_view import CELLS, blocks
+from rankd.services.web.node_view import CELLS, _place, blocks
 
 
 def node(cores, used):
@@ -41,3 +41,8 @@ def test_the_cells_are_always_those_of_the_node(cores, jobs):
     assert sum(block.cells for block in found) == min(CELLS, max(1, cores))
     assert all(block.cells > 0 for block in found)
     assert any(block.is_used for block in found) == (used > 0)
+
+
+def test_devices_are_listed_by_their_numbers():
+    devices = [{"type": "gpu", "index": index} for index in ("10", "2", "0", "x")] + [{"type": "fpga", "index": 3}]
+    assert [one["index"] for one in sorted(devices, key=_place)] == [3, "0", "x", "2", "10"]

@@ -5,7 +5,7 @@ import json
 import pytest
 from markupsafe import Markup
 
-from rankd.services.web.template import MOST_CHARACTERS, NONE, Template, _brief, _instant
+from rankd.services.web.template import MOST_CHARACTERS, NONE, Template, _brief, _instant, _percent
 
 
 @pytest.mark.parametrize(("seconds", "shown"), [(0.00042, "0.4 ms"), (0.0123, "12 ms"), (1.26, "1.3 s"), (0, "0.0 ms")])
@@ -26,3 +26,8 @@ def test_a_chart_of_many_points_is_whole_and_escaped():
     assert Markup(chart).unescape() == found
     assert len(text) < MOST_CHARACTERS + 100
     assert "<b>" not in chart
+
+
+@pytest.mark.parametrize(("value", "shown"), [(None, "–"), (0.0, "0.0%"), (0.0004, "<0.1%"), (0.0006, "0.1%")])
+def test_a_part_that_is_not_nothing_is_not_shown_as_nothing(value, shown):
+    assert _percent(value) == shown

@@ -32,7 +32,7 @@
         width: Math.min(place.clientWidth || 600, 900), height: 200,
         hooks: { ready: [(chart) => chart.setLegend({ idx: given.values[0].length - 1 })] },  // the newest values, until one points
         scales: { x: { time: true }, y: given.is_down ? { dir: -1, range: (_, low, high) => [Math.max(1, low - 1), high + 1] } : {} },
-        axes: [axis, given.is_down ? { ...axis, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000] } : axis],
+        axes: [{ ...axis, space: 110 }, given.is_down ? { ...axis, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000] } : axis],
         series: [{}, ...given.names.map((label, n) => ({ label, stroke: colour(n), width: 2, points: { show: given.is_down } }))],
       }, given.values, place));
     }
