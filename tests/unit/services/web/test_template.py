@@ -28,6 +28,6 @@ def test_a_chart_of_many_points_is_whole_and_escaped():
     assert "<b>" not in chart
 
 
-@pytest.mark.parametrize(("value", "shown"), [(None, "–"), (0.0, "0.0%"), (0.0004, "<0.1%"), (0.0006, "0.1%")])
+@pytest.mark.parametrize(("value", "shown"), [(None, NONE), (0.0, "0.0%"), (0.0004, "<0.1%"), (0.0006, "0.1%")])
 def test_a_part_that_is_not_nothing_is_not_shown_as_nothing(value, shown):
     assert _percent(value) == shown
