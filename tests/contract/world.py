@@ -50,6 +50,7 @@ from rankd.store.record.generation import (
     stages,
 )
 from rankd.store.record.history import Named, prune_jobs
+from rankd.store.record.job_step import StepTask, begin_task
 from rankd.store.record.new_configuration import record
 from rankd.store.record.node_action import NodeWish, act
 from rankd.store.record.unreadable import UnreadableMessage, keep_unreadable
@@ -176,6 +177,8 @@ async def _fill_jobs(store):
     [one, _] = await store.take("n1", "n2", at=NOW - 9)
     for node in ("n1", "n2"):
         await store.report(node, one.starts[0].allocation, RUNNING, "started", at=NOW - 8, stdout="/tmp/out")
+    step = StepTask(one.starts[0].allocation, "s1", None, 0, 0, "nvidia-smi", "bob")
+    await store.write(begin_task, step, NOW - 7)
     [shape] = {row["shape"] for row in await store.rows("jobs", id=SECOND)}
     queue = store.catalog.queues["default", "root.other"]
     reason = ReasonRow(

@@ -19,6 +19,7 @@ from rankd.bus.connection import Bus
 from rankd.bus.health import ask_health
 from rankd.core.errors import Refused
 from rankd.core.model.job import JobRequest
+from rankd.core.session.step import StepEnd
 from rankd.services.agent.service import AgentOptions, run
 from rankd.services.keeper.orphan import end_kept
 from rankd.wire.codec import encode
@@ -51,6 +52,7 @@ class Intake:
         self.registrations: list[tuple[str, NodeRegistration]] = []
         self.heartbeats: list[Heartbeat] = []
         self.reports: list[tuple[str, Report]] = []
+        self.steps: list[StepEnd] = []
         self.forgetful = False
         self.loses_device_answers = False
         self.grace_s = 0.4
@@ -130,9 +132,10 @@ class Intake:
 
     async def _report(self, message) -> None:
         node = node_of(message.subject)
-        reports = msgspec.json.decode(message.data, type=ReportMessage).reports
-        self.reports += [(node, report) for report in reports]
-        await message.respond(encode(ReportsTaken(taken=len(reports))))
+        said = msgspec.json.decode(message.data, type=ReportMessage)
+        self.steps += said.steps
+        self.reports += [(node, report) for report in said.reports]
+        await message.respond(encode(ReportsTaken(taken=len(said.reports))))
         await self._tell()
 
     async def _device(self, message) -> None:

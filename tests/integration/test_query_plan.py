@@ -14,6 +14,7 @@ from rankd.core.change.job_change import Change
 from rankd.core.model.job import Dependency, Event, State
 from rankd.core.model.service_setting import NotificationSettings
 from rankd.core.notification.content import Content
+from rankd.core.session.step import StepEnd
 from rankd.store.feed.application import begun_applications, changing_applications
 from rankd.store.feed.charge import open_charges
 from rankd.store.feed.event import read_unpublished
@@ -51,6 +52,7 @@ from rankd.store.record.history import EVENT_TABLES, Named, prune_events, prune_
 from rankd.store.record.job import known_keys, read_states
 from rankd.store.record.job_action import act, select_ids
 from rankd.store.record.job_name import Target, targets_of
+from rankd.store.record.job_step import StepTask, begin_task, end_steps, take_step_ends
 from rankd.store.record.job_story import past_events
 from rankd.store.record.notification import Due, Outcome, Parcel, finish, note_events, prune_done
 from rankd.store.record.pending_count import count_pending
@@ -60,7 +62,7 @@ from rankd.wire.message import JobFilter, Report
 
 LONG = re.compile(
     r"SCAN (jobs|job_events|allocations|allocation_nodes|allocation_devices|applications|dead_letters|notifications"
-    r"|allocation_orders|old_keys|reason_spells)\b"
+    r"|allocation_orders|job_steps|old_keys|reason_spells)\b"
     r"(?: USING.* INDEX (\w+))?"
 )
 SHORT = {
@@ -70,6 +72,7 @@ SHORT = {
     "allocations_to_end",
     "allocations_uncharged",
     "allocation_devices_held",
+    "job_steps_open",
     "allocation_nodes_untaken",
     "dead_letters_unpublished",
 }
@@ -179,6 +182,10 @@ async def test_a_reading_scans_no_long_table(world, verb, arguments):
         (take_reports, [[("n1", ENDED), ("n2", ENDED)], 3, NOW]),
         (order_limits, [{RUNNING: 5.0}]),
         (forget_orders, [[1, 2]]),
+        (begin_task, [StepTask(3, "s2", None, 0, 0, "true", "bob"), NOW]),
+        (begin_task, [StepTask(3, "s3", 0, 1, 1, "true", "bob"), NOW]),
+        (take_step_ends, [[("n1", StepEnd(allocation=3, number=0, at=NOW, exit_status=0))], NOW]),
+        (end_steps, [[1, 3]]),
         (show_reason, [[BLOCKED], "begin time", NOW]),
         (forget_idle_queues, [NOW]),
         (prune_jobs, [0, NOW, NONE]),

@@ -71,6 +71,7 @@ DECLARES = {
     "store/schema/forecast_table.py": "tables",
     "wire/forecast_record.py": "a record",
     "store/schema/service_table.py": "tables",
+    "store/schema/step_table.py": "tables",
     "store/schema/table.py": "names of all tables",
     "wire/configuration.py": "records of messages",
     "wire/dead_letter.py": "records of messages",
@@ -292,6 +293,8 @@ ELSEWHERE = {
     "cli/jobs/forecast.py": "tests/integration/test_forecaster.py",
     "store/schema/forecast_view.py": "tests/contract/test_view.py",
     "store/schema/reason_view.py": "tests/contract/test_view.py",
+    "store/schema/device_view.py": "tests/contract/test_view.py",
+    "store/schema/step_view.py": "tests/contract/test_job_step.py",
     "store/schema/view.py": "tests/properties/test_view.py",
     "store/schema/whole_view.py": "tests/contract/test_device.py",
 }

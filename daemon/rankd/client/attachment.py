@@ -104,7 +104,14 @@ class Attachment:
             wish = msgspec.structs.replace(wish, step=msgspec.structs.replace(wish.step, begins=False))
         opened = await self._bus.request(self._who.subject("job.attach"), encode(wish), SessionOpened, timeout_s=ASK_S)
         self.node, self.nodes, self._is_open = opened.node, opened.nodes, True
+        self._note_step(opened.step)
         return opened
+
+    def _note_step(self, number: int | None) -> None:
+        """Name the step from now on by the number under which it is recorded."""
+        step = self._wish.step
+        if step is not None and number is not None:
+            self._wish = msgspec.structs.replace(self._wish, step=msgspec.structs.replace(step, number=number))
 
     async def keep(self) -> None:
         """Renew the session until it is over. An intake that is away disturbs nothing."""

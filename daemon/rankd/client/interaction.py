@@ -20,6 +20,7 @@ from rankd.wire.session import Exited, JobAttach, SessionOpened
 
 INTERRUPT = b"\x03"
 OPEN_PAUSE_S = 0.1
+OPEN_AT_ONCE = 16
 
 
 class Ends(NamedTuple):
@@ -92,9 +93,9 @@ class Interaction:
         first = self._attachment(wish, 0)
         opened = await _opened(first)
         nodes = [opened.node] if wish.node else nodes_of_tasks(opened.nodes[: parts.nodes], parts.tasks)
-        others = [self._attachment(_of_task(wish, nodes, rank), rank) for rank in range(1, len(nodes))]
-        for other in others:
-            await _opened(other)
+        ranks = range(1, len(nodes))
+        others = [self._attachment(_of_task(wish, nodes, rank, opened.step), rank) for rank in ranks]
+        await _all_opened(others)
         tasks: list[asyncio.Task[None]] = []
         async with asyncio.TaskGroup() as group:
             tasks += [group.create_task(each.keep()) for each in self._attachments]
@@ -163,15 +164,33 @@ def _first_of(errors: ExceptionGroup[Exception]) -> Exception:
     return _first_of(first) if isinstance(first, ExceptionGroup) else first
 
 
-def _of_task(wish: JobAttach, nodes: Sequence[str], rank: int) -> JobAttach:
-    """The wish for a further task; ``nodes``: the node of each. It has no input, and knows its ranks by variables."""
+def _of_task(wish: JobAttach, nodes: Sequence[str], rank: int, number: int | None) -> JobAttach:
+    """The wish for a further task; ``nodes``: the node of each. It has no input, and knows its ranks by variables.
+
+    ``number``: of the step; None: the intake is of an older version, which does not record it.
+    """
     step = wish.step
     if step is not None:
         local = rank - nodes.index(nodes[rank])
         step = msgspec.structs.replace(
             step, env=step.env | {"SLURM_PROCID": str(rank), "SLURM_LOCALID": str(local), "SLURM_GTIDS": str(rank)}
         )
+        if number is not None:
+            step = msgspec.structs.replace(step, number=number, task=rank)
     return msgspec.structs.replace(wish, node=nodes[rank], stdin=False, step=step)
+
+
+async def _all_opened(attachments: Sequence[Attachment]) -> None:
+    """Open sessions, some at a time."""
+    turns = asyncio.Semaphore(OPEN_AT_ONCE)
+
+    async def open_one(attachment: Attachment) -> None:
+        async with turns:
+            await _opened(attachment)
+
+    async with asyncio.TaskGroup() as group:
+        for each in attachments:
+            group.create_task(open_one(each))
 
 
 async def _opened(attachment: Attachment) -> SessionOpened:

@@ -8,6 +8,7 @@ from rankd.core.model.array import TaskOfArray
 from rankd.core.model.device import AssignedDevice
 from rankd.core.model.job import JobRequest
 from rankd.core.model.report import Report
+from rankd.core.session.step import StepEnd
 
 MOST_CARRIED_OUT = 1_000
 """Orders that a node may say in one request that it has carried out."""
@@ -127,7 +128,11 @@ class ReportsTaken(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReportMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Several reports of one node, in the order of their events; ``instance`` as in its registration."""
+    """Several reports of one node, in the order of their events; ``instance`` as in its registration.
+
+    ``steps``: ends of tasks of steps. They count before the reports: a job's steps end before it does.
+    """
 
     reports: list[Report]
+    steps: list[StepEnd] = []
     instance: str = ""

@@ -31,6 +31,25 @@ class FailedNotification(msgspec.Struct, frozen=True, kw_only=True):
     dead_letter: int | None
 
 
+class JobStep(msgspec.Struct, frozen=True, kw_only=True):
+    """A step of a job: a shell, or a command that was started in it. ``started_at``: when it was granted.
+
+    ``exit_status``, ``signal`` and ``cause`` are those of its worst task that has ended. ``cause``: ``not_started``,
+    ``lost``, ``job_ended``; None: it ran to its end, or runs.
+    """
+
+    number: int
+    command: str
+    tasks: int
+    nodelist: str
+    started_by: str
+    started_at: float
+    ended_at: float | None
+    exit_status: int | None
+    signal: int | None
+    cause: str | None
+
+
 class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A job: as it was submitted, with all names resolved, and how it ran. Times are in UTC seconds.
 
@@ -40,6 +59,7 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     array, the tasks that are pending. ``stdout``, ``stderr``: the files on the job's first node. ``allocated``:
     what an exclusive job holds, or held in its last run, on all its nodes together; None for other jobs.
     ``waited_…_s``: the parts of its time up to its first start, or up to its end; None while it waits.
+    ``steps``: the newest 20 of its present or last run, if it has any, of ``step_count``.
     """
 
     id: int
@@ -119,6 +139,8 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     priority_breakdown: Breakdown | UnsetType | None = UNSET
     devices: dict[str, list[str]] | UnsetType = UNSET
     failed_notifications: list[FailedNotification] | UnsetType = UNSET
+    steps: list[JobStep] | UnsetType = UNSET
+    step_count: int | UnsetType = UNSET
 
 
 class JobRow(msgspec.Struct, frozen=True, kw_only=True):

@@ -34,6 +34,7 @@ from rankd.core.model.job import Dependency, JobRequest
 from rankd.core.model.notification import Notify
 from rankd.core.model.priority_class import PriorityClass
 from rankd.core.model.report import Report
+from rankd.core.session.step import StepEnd
 from rankd.wire.answer import ClassName, ErrorBody
 from rankd.wire.dead_letter import DeadLetterFilter, DeadLetterSelection
 from rankd.wire.delivery import MOST_CARRIED_OUT, ReportMessage, Take
@@ -165,7 +166,12 @@ LIMITS: Final[Mapping[type[msgspec.Struct], Mapping[str, TextLimit | Parts]]] = 
         "carried_out": Parts(MOST_CARRIED_OUT, "orders", advice="name the others in the next request"),
         "instance": _INSTANCE,
     },
-    ReportMessage: {"reports": Parts(MOST_REPORTS, "reports", advice="send some at a time"), "instance": _INSTANCE},
+    ReportMessage: {
+        "reports": Parts(MOST_REPORTS, "reports", advice="send some at a time"),
+        "steps": Parts(MOST_REPORTS, "ends of steps", advice="send some at a time"),
+        "instance": _INSTANCE,
+    },
+    StepEnd: {"cause": _TOKEN_PART},
 }
 """A request also has the limits of its base classes."""
 

@@ -83,6 +83,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """A command in a running job: a shell, or a step. ``env`` is added to the job's; ``cwd``: else the job's.
 
     ``begins``: start it, if this session has not; a client that renews leaves it out, so that nothing runs twice.
+    ``number``: of its step, as the answer for the first task says it; ``task``: which one this is, from 0.
     """
 
     command: list[str]
@@ -90,6 +91,8 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     env: dict[str, str] = {}
     cwd: str | None = None
     begins: bool = False
+    number: NotNegative | None = None
+    task: NotNegative = 0
 
 
 class JobAttach(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -116,7 +119,7 @@ class SessionOpened(msgspec.Struct, frozen=True, kw_only=True):
     """The agent of ``node`` has been asked to send. ``subject``: where its messages come.
 
     ``nodes``: all of the attempt. ``attempts``: how many the job has had. ``path``: the file on the node. ``state``:
-    the job's.
+    the job's. ``step``: the number of a step that begins, from 0 in each attempt.
     """
 
     session: str
@@ -127,6 +130,7 @@ class SessionOpened(msgspec.Struct, frozen=True, kw_only=True):
     attempts: int
     state: str
     path: str | None = None
+    step: int | None = None
 
 
 class LogWish(msgspec.Struct, frozen=True, kw_only=True, tag="log"):
@@ -147,7 +151,10 @@ class LogWish(msgspec.Struct, frozen=True, kw_only=True, tag="log"):
 
 
 class AttachWish(msgspec.Struct, frozen=True, kw_only=True, tag="attach"):
-    """Join the job's processes: their streams and, if ``stdin``, their input."""
+    """Join the job's processes: their streams and, if ``stdin``, their input.
+
+    ``number`` and ``task``: of the step. They are not in ``step``, where older agents would refuse them.
+    """
 
     stdin: bool = False
     offsets: dict[str, int] = {}
@@ -156,6 +163,8 @@ class AttachWish(msgspec.Struct, frozen=True, kw_only=True, tag="attach"):
     rows: int | None = None
     again: bool = False
     step: Step | None = None
+    number: int | None = None
+    task: int = 0
 
 
 Wish = LogWish | AttachWish

@@ -224,14 +224,12 @@ def _in_job(
     cwd: str | None = None,
 ) -> int:
     """Run a command in a job. ``env`` is added to the job's environment; ``cwd`` None: the job's directory."""
-    import secrets
-
     from rankd.cli.jobs.terminal import size_of
     from rankd.client.interaction import Parts
     from rankd.wire.session import JobAttach, Step
 
     rows, columns = size_of(OUTPUT)
-    env = (env or {}) | {"RANKD_STEP_ID": secrets.token_hex(4)} | (_of_terminal() if pty else {})
+    env = (env or {}) | (_of_terminal() if pty else {})
     if parts[1] is not None:
         env |= {"SLURM_NTASKS": str(parts[1]), "SLURM_PROCID": "0"}
     cwd = getattr(arguments, "chdir", None) or cwd

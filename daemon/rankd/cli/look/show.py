@@ -117,6 +117,7 @@ def _print_record(record: Row, *, with_environment: bool) -> None:
     if environment and not with_environment:
         record["env"] = f"{len(environment)} variable{'' if len(environment) == 1 else 's'}; --env prints them"
     breakdown, failed = record.pop("priority_breakdown", None), record.pop("failed_notifications", None)
+    steps, step_count = record.pop("steps", None), record.pop("step_count", 0)
     order = [*FIRST, *sorted(record.keys() - set(FIRST))]
     shown = [(name, _shown(name, record[name])) for name in order if record.get(name) not in (None, "", [], {})]
     width = max(len(name) for name, _ in shown)
@@ -126,6 +127,10 @@ def _print_record(record: Row, *, with_environment: bool) -> None:
         print_line(failure(one))
     if breakdown:
         _print_breakdown(breakdown)
+    if steps:
+        from rankd.cli.look.step_table import print_steps
+
+        print_steps(steps, step_count)
 
 
 def failure(one: Row) -> str:

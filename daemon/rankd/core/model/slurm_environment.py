@@ -51,6 +51,19 @@ def slurm_variables(place: JobPlace, request: JobRequest, environment: Mapping[s
     }
 
 
+def slurm_step(environment: Mapping[str, str]) -> dict[str, str]:
+    """The variables of a step of a job with Slurm's variables. ``environment``: the step's other ones.
+
+    >>> slurm_step({"SLURM_JOB_ID": "17", "RANKD_STEP_ID": "3"})
+    {'SLURM_STEP_ID': '3', 'SLURM_STEPID': '3'}
+    >>> slurm_step({"RANKD_STEP_ID": "3"})
+    {}
+    """
+    if "SLURM_JOB_ID" not in environment or "RANKD_STEP_ID" not in environment:
+        return {}
+    return dict.fromkeys(("SLURM_STEP_ID", "SLURM_STEPID"), environment["RANKD_STEP_ID"])
+
+
 def _of_job(place: JobPlace) -> dict[str, str]:
     ids = {"SLURM_JOB_UID": place.uid, "SLURM_JOB_GID": place.gid, "SLURM_RESTART_COUNT": place.requeues or None}
     return {

@@ -18,7 +18,9 @@ from nats.aio.msg import Msg
 
 from rankd.core.errors import RankdError, Refused
 from rankd.core.model.job_environment import exit_of
+from rankd.core.session.step import LOST, NOT_STARTED
 from rankd.services.agent.session import STATUS_HEADER, TEXT_HEADER, Lifetime, Send
+from rankd.services.agent.step_report import Recorded
 from rankd.services.keeper import relay_frame as kinds
 from rankd.services.keeper.link import KeeperLink
 from rankd.services.keeper.message import SignalJob, StartStep, StepHappened
@@ -70,11 +72,12 @@ _from_client = msgspec.json.Decoder(FromClient)
 
 
 class Node(NamedTuple):
-    """What a session uses of its node. ``heard``: a client of this allocation is there."""
+    """What a session uses of its node. ``heard``: a client of this allocation is there. ``over``: a task has ended."""
 
     state: Path
     link: KeeperLink
     heard: Callable[[int], None]
+    over: Callable[[Recorded, str], None]
 
 
 class AttachSession:
@@ -128,6 +131,16 @@ class AttachSession:
         if step.kind == "ended" and step.message is not None:
             code = _NOT_STARTED.get(step.exit_status, "step_failed")
             self._fail(Refused(code, step.message, status=409 if step.exit_status is None else 400))
+
+    @property
+    def recorded(self) -> Recorded | None:
+        """The task of a step that this session is with, if it is recorded."""
+        wish = self._wish
+        return None if wish.number is None else Recorded(self.allocation, wish.number, wish.task)
+
+    def _is_over_as(self, cause: str) -> None:
+        if (task := self.recorded) is not None:
+            self._node.over(task, cause)
 
     def _fail(self, error: RankdError) -> None:
         self._failure = self._failure or error
@@ -214,13 +227,15 @@ class AttachSession:
                 continue
             try:
                 with connected(self._node.state, self.name) as relay:
-                    absent_s = 0.0
+                    absent_s, self._begins = 0.0, False
                     await self._serve(relay)
             except OSError:
                 self._begin_step()
                 absent_s += PAUSE_S
                 if absent_s > MOST_ABSENT_S:
                     self._failure = Refused("session_gone", _GONE, "id", status=404)
+                    if self._wish.step is not None and not self._wish.step.begins:
+                        self._is_over_as(LOST)  # an earlier agent has started it, or was to
                 await asyncio.sleep(PAUSE_S)
         if self._failure is not None:
             await self._say_failure(self._failure)
@@ -247,6 +262,8 @@ class AttachSession:
                     session=streams,
                     environment=step.env,
                     cwd=step.cwd,
+                    number=wish.number,
+                    task=wish.task,
                 )
             )
 
@@ -313,7 +330,9 @@ class AttachSession:
         await self._put(encode(body), {STATUS_HEADER: str(error.status), TEXT_HEADER: text})
 
     async def close(self) -> None:
-        """See :class:`.Session`."""
+        """See :class:`.Session`. A step that its client has not begun will not begin."""
+        if self._begins:
+            self._is_over_as(NOT_STARTED)
         self.on_close()
 
 

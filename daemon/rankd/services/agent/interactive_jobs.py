@@ -13,6 +13,7 @@ from rankd.core.errors import Refused
 from rankd.services.agent.attach_session import AttachSession, Node
 from rankd.services.agent.presence import Presence
 from rankd.services.agent.session import Send, Session
+from rankd.services.agent.step_report import StepReports
 from rankd.services.keeper.link import KeeperLink
 from rankd.services.keeper.message import EndJob, StepHappened
 from rankd.services.keeper.relay_frame import DETACHED, frame
@@ -34,24 +35,29 @@ HANG_UP_S = 1.0
 class InteractiveJobs:
     """Watches them. ``can_hear``: whether clients can be heard at present, which needs the broker.
 
-    ``times_s``: after how many seconds without a client a job is ended, and those from SIGTERM to SIGKILL.
+    ``steps``: reports their ends. ``times_s``: after how many seconds without a client a job is
+    ended, and those from SIGTERM to SIGKILL.
     """
 
-    def __init__(self, state: Path, link: KeeperLink, times_s: Callable[[], tuple[float, float]]) -> None:
+    def __init__(
+        self, state: Path, link: KeeperLink, times_s: Callable[[], tuple[float, float]], steps: StepReports
+    ) -> None:
         self.can_hear: Callable[[], bool] = lambda: True
         self.presence = Presence()
         self._state = state
         self._link = link
         self._times_s = times_s
+        self._steps = steps
         self._looked_s = time.monotonic()
         self._attached: dict[str, AttachSession] = {}
-        link.on_step = self._on_step
+        self._node = Node(state, link, self.heard, steps.over)
+        link.on_step = self.on_step
 
     def attach(self, grant: Grant, send: Send, accepts: Callable[[str], bool]) -> Session:
         """A session with a job's processes, which takes the place of an earlier one."""
         if not isinstance(grant.wish, AttachWish):
             raise Refused("unknown_session", "the grant is for another kind of session")
-        session = AttachSession(grant, grant.wish, Node(self._state, self._link, self.heard), send, accepts)
+        session = AttachSession(grant, grant.wish, self._node, send, accepts)
         if (earlier := self._attached.get(session.name)) is not None:
             earlier.replace()
         self._attached[session.name] = session
@@ -62,8 +68,11 @@ class InteractiveJobs:
         if self._attached.get(session.name) is session:
             del self._attached[session.name]
 
-    def _on_step(self, step: StepHappened) -> None:
-        if (session := self._attached.get(step.step)) is not None:
+    def on_step(self, step: StepHappened) -> None:
+        """The keeper says what has happened to a step, or what an earlier agent may not have heard."""
+        session = self._attached.get(step.step)
+        self._steps.happened(step, None if session is None else session.recorded)
+        if session is not None:
             session.on_step(step)
 
     def add(self, claim: Claim) -> None:

@@ -31,6 +31,7 @@ from rankd.services.agent.output import OldOutputs
 from rankd.services.agent.plan import Planner
 from rankd.services.agent.report import Reporter
 from rankd.services.agent.runner import Around, Order
+from rankd.services.agent.step_report import StepReports
 from rankd.services.keeper.link import LOG, KeeperLink
 from rankd.services.keeper.message import EndJob, JobHooks, KeepJob
 from rankd.services.keeper.proc import Launch
@@ -83,7 +84,8 @@ class RealNode:
         self._epilogs = Epilogs(name, state, clock)
         self._can_hook = True
         self._group: asyncio.TaskGroup | None = None
-        self.interactive = InteractiveJobs(state.root, self._link, lambda: (self.orphan_s, self.grace_s))
+        steps = StepReports(clock, lambda end: reporter.add(name, end))
+        self.interactive = InteractiveJobs(state.root, self._link, lambda: (self.orphan_s, self.grace_s), steps)
         self.monitor = self._monitor(machine) if machine else None
 
     def use_cluster(self, name: str) -> None:
@@ -144,6 +146,8 @@ class RealNode:
         leftovers = await self._in_thread(self._state.scan)
         kept = {leftover.claim.allocation for leftover in leftovers}
         await self._in_thread(lambda: self._planner.scripts.keep_only(kept))
+        for step in hello.ended_steps:
+            self.interactive.on_step(step)
         running = frozenset(hello.running)
         unwritten = {report.allocation: report for report in hello.unwritten}
         lost = []

@@ -14,6 +14,7 @@ from rankd.bus.connection import Bus
 from rankd.bus.liveness import IDLE_S, Failure, Loops
 from rankd.core.errors import RankdError
 from rankd.core.model.node_holder import NODE_TAKEN
+from rankd.core.session.step import StepEnd
 from rankd.services.runtime.life import is_set
 from rankd.wire.codec import encode
 from rankd.wire.message import Report, ReportMessage, ReportsTaken
@@ -71,7 +72,7 @@ class Reporter:
         self._bus = bus
         self._failure = Failure()
         bus.loops.reasons.append(self._failure.reason)
-        self._waiting: dict[str, list[Report]] = {}
+        self._waiting: dict[str, list[Report | StepEnd]] = {}
         self._wake = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
@@ -91,7 +92,7 @@ class Reporter:
         """The loops of the agent's connection."""
         return self._bus.loops
 
-    def add(self, node: str, report: Report) -> None:
+    def add(self, node: str, report: Report | StepEnd) -> None:
         """Send this report soon."""
         self._waiting.setdefault(node, []).append(report)
         self.unacknowledged += 1
@@ -126,13 +127,15 @@ class Reporter:
         """Wait until all reports are acknowledged."""
         await self._idle.wait()
 
-    async def _publish_node(self, node: str, reports: list[Report]) -> None:
+    async def _publish_node(self, node: str, reports: list[Report | StepEnd]) -> None:
         async with self._slots:
             for first in range(0, len(reports), MAX_PER_MESSAGE):
                 part = reports[first : first + MAX_PER_MESSAGE]
-                await self._publish(node, ReportMessage(reports=part, instance=self.instance))
+                jobs = [report for report in part if isinstance(report, Report)]
+                steps = [report for report in part if isinstance(report, StepEnd)]
+                await self._publish(node, ReportMessage(reports=jobs, steps=steps, instance=self.instance))
                 self.unacknowledged -= len(part)
-                self.on_acknowledged(node, part)
+                self.on_acknowledged(node, jobs)
 
     async def _publish(self, node: str, message: ReportMessage) -> None:
         pause_s = FIRST_PAUSE_S
@@ -151,7 +154,7 @@ class Reporter:
                 log.log(
                     logging.DEBUG if is_taken else self._bus.wait_level,
                     "%d reports of %s wait: %s",
-                    len(message.reports),
+                    len(message.reports) + len(message.steps),
                     node,
                     error.message,
                 )

@@ -17,12 +17,14 @@ from rankd.core.model.delivery import Waiting, is_away, is_overdue
 from rankd.core.model.node_holder import NODE_TAKEN
 from rankd.core.model.report import Report
 from rankd.core.model.service_setting import NodeSettings
+from rankd.core.session.step import StepEnd
 from rankd.services.intake.foreign_report import ForeignReports
 from rankd.services.runtime.clock import Clock
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.database import Database
 from rankd.store.engine.group_commit import GroupCommit
 from rankd.store.record.delivery import Ask, give, take_back, untaken
+from rankd.store.record.job_step import take_step_ends
 from rankd.store.record.node import of_instance
 from rankd.store.record.report import take_reports
 from rankd.wire.codec import decode_of_node
@@ -39,11 +41,22 @@ ABSENT_S = 3.0
 
 
 class AgentReports(NamedTuple):
-    """The reports of an agent about its node."""
+    """The reports of an agent about its node, and ends of tasks of steps there."""
 
     node: str
     instance: str
     reports: Sequence[Report]
+    steps: Sequence[StepEnd] = ()
+
+    @property
+    def weight(self) -> int:
+        """How many there are."""
+        return len(self.reports) + len(self.steps)
+
+    def each(self) -> list[AgentReports]:
+        """One by one, in the order in which they count."""
+        steps = [self._replace(reports=(), steps=[step]) for step in self.steps]
+        return [*steps, *(self._replace(reports=[report], steps=()) for report in self.reports)]
 
 
 class Deliveries:
@@ -94,7 +107,7 @@ class Deliveries:
     async def report(self, node: str, payload: bytes) -> Reply:
         """Record a node's reports. Reports about other nodes' allocations have no effect."""
         message = decode_of_node(payload, ReportMessage)
-        foreign = await self._record(AgentReports(node, message.instance, message.reports))
+        foreign = await self._record(AgentReports(node, message.instance, message.reports, message.steps))
         if foreign is None:
             text = f"another agent represents node '{node}' now; reports of instance {message.instance} do not count"
             raise Refused(NODE_TAKEN, text, "instance", status=409)
@@ -108,12 +121,16 @@ class Deliveries:
         Returns the allocations that the node was never given; None if another agent represents the node.
         """
         try:
-            return await self._group.do_together(self._write, sent, client=NODES, weight=len(sent.reports))
+            if not sent.reports:  # nobody waits for the ends of steps
+                return await self._group.do(
+                    lambda c: self._write(c, [sent])[0], client=NODES, quiet=True, weight=sent.weight
+                )
+            return await self._group.do_together(self._write, sent, client=NODES, weight=sent.weight)
         except (RoleLost, Unavailable):
             raise
         except Exception:
-            if len(sent.reports) > 1:
-                each = [await self._record(sent._replace(reports=[report])) for report in sent.reports]
+            if sent.weight > 1:
+                each = [await self._record(one) for one in sent.each()]
                 return None if None in each else [foreign for found in each for foreign in found or ()]
             log.exception("a report can't be recorded and is dropped: %s", sent)
             return []
@@ -121,8 +138,10 @@ class Deliveries:
     def _write(self, connection: Connection, parts: Sequence[AgentReports]) -> list[list[int] | None]:
         counts = [bool(of_instance(connection, [sent.node], sent.instance)) for sent in parts]
         own = [sent for sent, does_count in zip(parts, counts, strict=True) if does_count]
+        now = self._clock()
+        take_step_ends(connection, [(sent.node, step) for sent in own for step in sent.steps], now)
         together = [(sent.node, report) for sent in own for report in sent.reports]
-        found = set(take_reports(connection, together, self._settings().max_requeues, self._clock()))
+        found = set(take_reports(connection, together, self._settings().max_requeues, now))
         return [
             [one.allocation for one in sent.reports if (sent.node, one.allocation) in found] if does_count else None
             for sent, does_count in zip(parts, counts, strict=True)

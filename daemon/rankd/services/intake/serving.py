@@ -14,7 +14,7 @@ from typing import Any
 import rankd
 from rankd.bus.endpoint import Endpoints, IdempotentVerb, NodeHandler, Verb
 from rankd.bus.health import answer_health, ask_all, own_health
-from rankd.services.intake.attach_verb import attach_verb
+from rankd.services.intake.attach_verb import AttachVerb
 from rankd.services.intake.checkpoint_loop import run_checkpoints
 from rankd.services.intake.class_verbs import class_verbs
 from rankd.services.intake.dead_letter_verbs import DeadLetterVerbs
@@ -121,7 +121,7 @@ class Serving:
         of = self._of
         return [
             *of.sessions.verbs(),
-            attach_verb(self._of.sessions),
+            *AttachVerb(self._of.sessions, self._of.group, self._of.clock).verbs(),
             *self._of.reports.verbs(),
             diag_verb(
                 self._of.looks.single,

@@ -15,7 +15,7 @@ from rankd.core.model.job_environment import exit_of
 from rankd.core.model.outcome import OUT_OF_MEMORY, PROLOG_FAILED, memory_message
 from rankd.services.keeper.cgroup_job import GroupError, JobGroup, Used, measured, send
 from rankd.services.keeper.job_hooks import HURRIED, HookedJob
-from rankd.services.keeper.message import KeepJob, OrderJob, StartStep, StepHappened
+from rankd.services.keeper.message import KeepJob, OrderJob, StartStep, end_of
 from rankd.services.keeper.process import Ended, Process, not_forked
 from rankd.services.keeper.relay_process import RelayProcess
 from rankd.services.keeper.spawn import NOT_EXECUTABLE, HelperLost, StartFailure
@@ -143,8 +143,7 @@ class JobRun:
         if self._process is None or self._cause is not None or is_full:
             why = "it has too many at once" if is_full else "it does not run"
             message = f"job {self._order.job} takes no step: {why}"
-            end = StepHappened(allocation=self.allocation, step=order.step, kind="ended", message=message)
-            self._around.tell_of_step(end)
+            self._around.tell_of_step(end_of(order, self._around.clock(), message))
         elif order.step not in self._steps:
             run = self._steps[order.step] = StepRun(order, self._order.plan, self._group.joins(), self._around)
             self._around.keep(self._keep_step(run))

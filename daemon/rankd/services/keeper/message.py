@@ -70,7 +70,10 @@ class OrderJob(msgspec.Struct, frozen=True, kw_only=True, tag="order"):
 
 
 class StartStep(msgspec.Struct, frozen=True, kw_only=True, tag="step"):
-    """Start a process in a running job, as its user and in its control group. ``environment``: added to the job's."""
+    """Start a process in a running job, as its user and in its control group. ``environment``: added to the job's.
+
+    ``number`` and ``task``: under which it is recorded; they come back with its end. None: it is not recorded.
+    """
 
     allocation: int
     step: str
@@ -78,10 +81,29 @@ class StartStep(msgspec.Struct, frozen=True, kw_only=True, tag="step"):
     session: Session
     environment: dict[str, str] = {}
     cwd: str | None = None
+    number: int | None = None
+    task: int = 0
 
 
 class Ping(msgspec.Struct, frozen=True, kw_only=True, tag="ping"):
     """Asks for a :class:`Pong`. Only for a keeper whose :class:`Hello` has ``pongs``."""
+
+
+class StepHappened(msgspec.Struct, frozen=True, kw_only=True, tag="step"):
+    """A step's start or end. ``message``: why it could not be started. ``at``: the time of an end, in UTC seconds.
+
+    ``number`` and ``task``: as in :class:`StartStep`. Keepers of older versions leave them and the time out.
+    """
+
+    allocation: int
+    step: str
+    kind: Literal["started", "ended"]
+    exit_status: int | None = None
+    signal: int | None = None
+    message: str | None = None
+    at: float | None = None
+    number: int | None = None
+    task: int = 0
 
 
 class Hello(msgspec.Struct, frozen=True, kw_only=True, tag="hello"):
@@ -102,6 +124,8 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True, tag="hello"):
     """Whether it runs prologs and epilogs. Keepers of older versions do not."""
     orders: bool = False
     """Whether it carries out orders for running jobs. Keepers of older versions do not."""
+    ended_steps: list[StepHappened] = []
+    """Ends of recorded steps, the newest last: the agent may not have reported them before it was killed."""
     confinement: str = "jobs are NOT kept from devices of other jobs (their keeper is of an older version)"
 
 
@@ -109,17 +133,6 @@ class Happened(msgspec.Struct, frozen=True, kw_only=True, tag="happened"):
     """A start or an end. An end is already in the state directory."""
 
     report: Report
-
-
-class StepHappened(msgspec.Struct, frozen=True, kw_only=True, tag="step"):
-    """A step's start or end. ``message``: why it could not be started."""
-
-    allocation: int
-    step: str
-    kind: Literal["started", "ended"]
-    exit_status: int | None = None
-    signal: int | None = None
-    message: str | None = None
 
 
 class Ordered(msgspec.Struct, frozen=True, kw_only=True, tag="ordered"):
@@ -138,6 +151,19 @@ Tell = Hello | Happened | StepHappened | Ordered | Pong
 _encoder = msgspec.json.Encoder()
 read_ask = msgspec.json.Decoder(Ask).decode
 read_tell = msgspec.json.Decoder(Tell).decode
+
+
+def end_of(order: StartStep, at: float, message: str | None = None) -> StepHappened:
+    """The end of a step. With a message: it could not be started."""
+    return StepHappened(
+        allocation=order.allocation,
+        step=order.step,
+        kind="ended",
+        message=message,
+        at=at,
+        number=order.number,
+        task=order.task,
+    )
 
 
 def line(message: msgspec.Struct) -> bytes:

@@ -18,6 +18,7 @@ import signal
 import socket
 import sys
 import time
+from collections import deque
 from collections.abc import Coroutine
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import suppress
@@ -45,6 +46,7 @@ from rankd.services.keeper.message import (
     StartStep,
     StepHappened,
     Tell,
+    end_of,
     line,
     read_ask,
 )
@@ -61,6 +63,7 @@ THREADS = 4
 CLEAN_S = 1.0
 WRITE_AGAIN_S = 1.0
 ROOT = 0
+MOST_ENDED_STEPS = 512
 FIRST_AGENT_S = 60.0
 """For this many seconds it waits for the agent that has started it."""
 
@@ -79,7 +82,7 @@ class Keeper:
             helper=helper,
             threads=threads,
             tell=self._tell_report,
-            tell_of_step=self._tell,
+            tell_of_step=self._tell_of_step,
             keep=self._keep_beside,
             clock=clock,
         )
@@ -89,6 +92,7 @@ class Keeper:
         self._unwritten: dict[int, Report] = {}
         self._retry: asyncio.TimerHandle | None = None
         self._agent: asyncio.StreamWriter | None = None
+        self._ended_steps: deque[StepHappened] = deque(maxlen=MOST_ENDED_STEPS)
 
     async def serve(self, listening: socket.socket) -> None:
         """Serve until no agent is connected and no job runs."""
@@ -150,6 +154,7 @@ class Keeper:
             sessions=True,
             hooks=True,
             orders=True,
+            ended_steps=list(self._ended_steps),
         )
         writer.write(line(hello))
         with suppress(OSError):
@@ -199,8 +204,7 @@ class Keeper:
         elif run:
             run.start_step(ask)
         else:
-            gone = "the job does not run on this node any more"
-            self._tell(StepHappened(allocation=ask.allocation, step=ask.step, kind="ended", message=gone))
+            self._tell_of_step(end_of(ask, self._around.clock(), "the job does not run on this node any more"))
 
     async def _keep(self, run: JobRun) -> None:
         """Run a job to its end. A failure ends only this job."""
@@ -261,6 +265,12 @@ class Keeper:
 
     def _tell_report(self, report: Report) -> None:
         self._tell(Happened(report=report))
+
+    def _tell_of_step(self, message: StepHappened) -> None:
+        """Tell the agent; the next agent, too, of an end, since this one may be killed before it has reported it."""
+        if message.kind == "ended" and message.number is not None:
+            self._ended_steps.append(message)
+        self._tell(message)
 
     def _tell(self, message: Tell) -> None:
         if self._agent is not None:

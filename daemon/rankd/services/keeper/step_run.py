@@ -12,7 +12,8 @@ from typing import TypeVar
 import msgspec
 
 from rankd.core.model.job_environment import exit_of
-from rankd.services.keeper.message import StartStep, StepHappened, Tell
+from rankd.core.model.slurm_environment import slurm_step
+from rankd.services.keeper.message import StartStep, StepHappened, end_of
 from rankd.services.keeper.proc import Launch
 from rankd.services.keeper.process import Process, not_forked
 from rankd.services.keeper.relay_process import RelayProcess
@@ -26,10 +27,11 @@ T = TypeVar("T")
 
 def launch_of(job: Launch, order: StartStep) -> Launch:
     """How to start a step: as its job, with another command, and without files of its own."""
+    environment = job.environment | order.environment
     return msgspec.structs.replace(
         job,
         command=order.command,
-        environment=job.environment | order.environment,
+        environment=environment | slurm_step(environment),
         cwd=order.cwd or job.cwd,
         stdin=None,
         stdout=os.devnull,
@@ -63,14 +65,15 @@ class StepRun:
         try:
             self._tell(await self._run())
         except OSError as error:
-            self._tell(self._end(StartFailure(NOT_EXECUTABLE, f"can't start a process on this node: {error.strerror}")))
+            failure = StartFailure(NOT_EXECUTABLE, f"can't start a process on this node: {error.strerror}")
+            self._tell(self._not_started(failure))
         finally:
             self.over.set()
 
     async def _run(self) -> StepHappened:
         started = await self._in_thread(self._fork)
         if isinstance(started, StartFailure):
-            return self._end(started)
+            return self._not_started(started)
         process, self.relay = started
         relay, self._process = self.relay, process
         if self._is_killed:
@@ -91,16 +94,10 @@ class StepRun:
         finally:
             self._process = None
         if failure is not None:
-            return self._end(failure)
+            return self._not_started(failure)
         await relay.drained(ended.returncode)
         exit_status, number = exit_of(ended.returncode)
-        return StepHappened(
-            allocation=self.order.allocation,
-            step=self.order.step,
-            kind="ended",
-            exit_status=exit_status,
-            signal=number,
-        )
+        return msgspec.structs.replace(self._end(), exit_status=exit_status, signal=number)
 
     def _fork(self) -> tuple[Process, RelayProcess] | StartFailure:
         """Runs in a thread."""
@@ -116,16 +113,13 @@ class StepRun:
         process.begin(self._launch, self._joins)
         return process, relay
 
-    def _end(self, failure: StartFailure) -> StepHappened:
-        return StepHappened(
-            allocation=self.order.allocation,
-            step=self.order.step,
-            kind="ended",
-            exit_status=failure.exit_status,
-            message=failure.message,
-        )
+    def _not_started(self, failure: StartFailure) -> StepHappened:
+        return msgspec.structs.replace(self._end(failure.message), exit_status=failure.exit_status)
 
-    def _tell(self, message: Tell) -> None:
+    def _end(self, message: str | None = None) -> StepHappened:
+        return end_of(self.order, self._around.clock(), message)
+
+    def _tell(self, message: StepHappened) -> None:
         self._around.tell_of_step(message)
 
     def _in_thread(self, action: Callable[[], T]) -> asyncio.Future[T]:

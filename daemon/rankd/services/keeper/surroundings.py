@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from rankd.services.keeper.cgroup import ControlGroups
-from rankd.services.keeper.message import Tell
+from rankd.services.keeper.message import StepHappened
 from rankd.services.keeper.spawn import Helper
 from rankd.services.keeper.state import AgentState
 from rankd.services.runtime.clock import Clock
@@ -27,6 +27,6 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     helper: Helper
     threads: Executor
     tell: Callable[[Report], None]
-    tell_of_step: Callable[[Tell], None]
+    tell_of_step: Callable[[StepHappened], None]
     keep: Callable[[Coroutine[Any, Any, None]], None]
     clock: Clock

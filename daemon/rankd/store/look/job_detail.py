@@ -15,6 +15,7 @@ from rankd.store.look.failed_notification import failed_notifications
 from rankd.store.look.job_name import record_of
 from rankd.store.look.job_script import script_bytes
 from rankd.store.look.priority_list import breakdown
+from rankd.store.look.step_list import steps_of
 from rankd.store.look.task_row import as_task, cancellation, who_cancelled
 
 _ENVIRONMENT = f"""SELECT {value_at("coalesce(t.request, j.request)", "$.env")} AS env
@@ -32,6 +33,7 @@ def job_detail(connection: Reader, name: int | str, reads_environment_of: str | 
     ``reads_environment_of``. None means any user.
     ``failed_notifications``, for the same: those that are tried again, and those that were given up.
     ``devices``: the ids of those of its present or last allocation, by node, if it has any.
+    ``steps``, ``step_count``: of that allocation, if it has any (:mod:`.step_list`).
     Of a script, only its size in bytes is included (``script_bytes``).
 
     Raises:
@@ -64,6 +66,7 @@ def job_detail(connection: Reader, name: int | str, reads_environment_of: str | 
     held = fetch(connection, _DEVICES, [record["allocation_id"]])
     if held:
         merged["devices"] = msgspec.json.decode(held[0]["devices"])
+    merged |= steps_of(connection, record["allocation_id"])
     if merged["state"] == "pending":
         merged["priority_breakdown"] = breakdown(connection, job_id)
     return merged

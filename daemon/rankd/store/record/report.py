@@ -26,6 +26,7 @@ from rankd.store.record.allocation_order import forget_orders
 from rankd.store.record.device_note import free_cards
 from rankd.store.record.idle_job import with_cause
 from rankd.store.record.job import apply_changes, read_states
+from rankd.store.record.job_step import end_steps
 from rankd.store.record.job_story import tells_story
 from rankd.store.record.node_action import drain_unfit
 from rankd.store.schema.table import allocation_nodes, allocations, job_scripts, jobs
@@ -112,6 +113,7 @@ def _write(connection: Connection, effects: ReportEffects) -> None:
     bulk_update(connection, "allocations", ("started_at",), effects.starts)
     bulk_update(connection, "allocations", ("ended_at",), effects.ends)
     release_devices(connection, [change.allocation for change in effects.ends])
+    end_steps(connection, [change.allocation for change in effects.ends])
     if effects.gang_ends:
         connection.execute(_GANG, {"ids": effects.gang_ends})
 

@@ -35,6 +35,7 @@ from rankd.store.schema.letter_table import dead_letter_losses, dead_letters, un
 from rankd.store.schema.metadata import metadata
 from rankd.store.schema.notification_table import job_notifications, notifications
 from rankd.store.schema.service_table import adapters, configurations, relay_marks, roles, user_groups, versions
+from rankd.store.schema.step_table import job_steps
 
 __all__ = [
     "adapters",
@@ -56,6 +57,7 @@ __all__ = [
     "job_events",
     "job_notifications",
     "job_scripts",
+    "job_steps",
     "job_waits",
     "jobs",
     "metadata",

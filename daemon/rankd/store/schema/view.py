@@ -18,10 +18,12 @@ import msgspec
 from rankd.core.model.wait_part import COLUMNS as WAITED
 from rankd.core.ranking.factor import Per
 from rankd.store.engine import word
-from rankd.store.engine.word import JOIN_IN_ORDER, TEXTS, VALUES, WITH_EACH, elements, in_cores, number_at, text_at
+from rankd.store.engine.word import JOIN_IN_ORDER, TEXTS, WITH_EACH, elements, in_cores, text_at
+from rankd.store.schema.device_view import DEVICE, JOB_DEVICE
 from rankd.store.schema.forecast_view import START_ESTIMATE, START_RANGE
 from rankd.store.schema.rank_view import NEWEST_BASE, NEWEST_NUMBER, RANKING, rank_of
 from rankd.store.schema.reason_view import REASON, REASON_FACT, REASON_JOINS
+from rankd.store.schema.step_view import JOB_STEP
 from rankd.store.schema.whole_view import ON_NODE, whole
 
 _SETTLED = "coalesce(j.settled, j.revision)"
@@ -113,34 +115,6 @@ SELECT n.name, n.partition, n.state, {in_cores("n.capacity")} AS capacity, n.lab
         {WITH_EACH} {word.members(ON_NODE, "r")} WHERE l.ended_at IS NULL GROUP BY r.key) s) AS allocated
 FROM nodes n"""
 
-_DEVICE = f"""CREATE VIEW device AS
-SELECT n.name AS node, {number_at("e.value", "$.index")} AS "index", {text_at("e.value", "$.id")} AS id,
-    coalesce({text_at("e.value", "$.type")}, 'gpu') AS type, {text_at("e.value", "$.model")} AS model,
-    coalesce({number_at("e.value", "$.group")}, 0) AS "group", nullif({number_at("e.value", "$.memory")}, 0) AS memory,
-    coalesce({text_at("e.value", "$.state")}, 'ok') AS state, l.job_id AS job, j."user",
-    l.allocated_at AS since, t.taken_by,
-    coalesce(t.fault, t.reason, o.reason, nullif({text_at("e.value", "$.blocked")}, '')) AS reason, o.drained_by
-FROM nodes n {WITH_EACH} {elements("n.devices", "e", VALUES)}
-LEFT JOIN allocation_devices d ON d.node = n.name AND d.device = {text_at("e.value", "$.id")} AND d.held = 1
-LEFT JOIN allocations l ON l.id = d.allocation_id
-LEFT JOIN jobs j ON j.id = l.job_id
-LEFT JOIN device_notes t ON t.node = n.name AND t.device = {text_at("e.value", "$.id")}
-LEFT JOIN device_orders o ON o.node = n.name AND o.device = {text_at("e.value", "$.id")}
-UNION ALL
-SELECT d.node, d.position, d.device, 'gpu', d.model, 0, NULL, 'gone', l.job_id, j."user", l.allocated_at, NULL, NULL,
-    NULL
-FROM allocation_devices d JOIN allocations l ON l.id = d.allocation_id JOIN jobs j ON j.id = l.job_id
-WHERE d.held = 1 AND NOT EXISTS (
-    SELECT 1 FROM nodes n {WITH_EACH} {elements("n.devices", "e", VALUES)}
-    WHERE n.name = d.node AND {text_at("e.value", "$.id")} = d.device)"""
-
-_JOB_DEVICE = """CREATE VIEW job_device AS
-SELECT l.job_id AS job, d.allocation_id AS allocation, d.node, d.device AS id, d.position AS "index", d.model,
-    u.busy / nullif(u.samples, 0) AS mean_utilisation, u.recent AS recent_utilisation, u.peak_bytes AS peak_memory,
-    u.idle_s, u.at AS measured_at
-FROM allocation_devices d JOIN allocations l ON l.id = d.allocation_id
-LEFT JOIN device_uses u ON u.allocation_id = d.allocation_id AND u.node = d.node AND u.device = d.device"""
-
 _NODE_EVENT = """CREATE VIEW node_event AS
 SELECT id, node, event, at, actor, reason FROM node_events"""
 
@@ -212,8 +186,9 @@ def fixed_views() -> dict[str, str]:
         "job": _JOB,
         "job_event": _JOB_EVENT,
         "allocation": _ALLOCATION,
-        "device": _DEVICE,
-        "job_device": _JOB_DEVICE,
+        "device": DEVICE,
+        "job_device": JOB_DEVICE,
+        "job_step": JOB_STEP,
         "node": _NODE,
         "node_event": _NODE_EVENT,
         "priority_class": _PRIORITY_CLASS,

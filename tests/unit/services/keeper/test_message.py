@@ -15,6 +15,7 @@ from rankd.services.keeper.message import (
     SignalJob,
     StartStep,
     StepHappened,
+    end_of,
     line,
     read_ask,
     read_tell,
@@ -36,7 +37,7 @@ ASKS = [
 TELLS = [
     Hello(pid=7, running=[3], started=[REPORT], unwritten=[], limits="memory", pongs=True),
     Happened(report=REPORT),
-    StepHappened(allocation=3, step="s1", kind="ended", exit_status=4),
+    StepHappened(allocation=3, step="s1", kind="ended", exit_status=4, at=8.0, number=2, task=1),
     Pong(),
 ]
 
@@ -64,6 +65,20 @@ def test_a_keeper_of_an_older_version_does_not_answer_a_ping():
     older = json.loads(line(TELLS[0]))
     del older["pongs"]
     assert read_tell(json.dumps(older)).pongs is False
+
+
+def test_a_keeper_of_an_older_version_says_no_number_and_no_time_of_a_step():
+    older = json.loads(line(TELLS[2]))
+    for name in ("at", "number", "task"):
+        del older[name]
+    assert read_tell(json.dumps(older)) == StepHappened(allocation=3, step="s1", kind="ended", exit_status=4)
+
+
+def test_the_end_of_a_step_has_what_it_was_recorded_as():
+    order = StartStep(allocation=3, step="s1", command=["sh"], session=Session(name="s1", pty=True), number=2, task=1)
+    end = end_of(order, 8.0, "no room")
+    assert (end.allocation, end.step, end.kind, end.number, end.task) == (3, "s1", "ended", 2, 1)
+    assert (end.at, end.message, end.exit_status) == (8.0, "no room", None)
 
 
 def test_an_answer_is_no_request():
