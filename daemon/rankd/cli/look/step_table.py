@@ -35,7 +35,7 @@ def state_of(step: Row) -> str:
     if step["ended_at"] is None:
         return "running"
     if step["cause"] is not None:
-        why = _CAUSES.get(step["cause"], step["cause"])
+        why = _CAUSES.get(step["cause"]) or str(step["cause"])
         return why if step["exit_status"] is None else f"{why} ({step['exit_status']})"
     if step["signal"] is not None:
         from rankd.core.model.signal_name import name_of_signal
