@@ -274,7 +274,7 @@ def test_a_shell_is_in_the_job_and_strangers_get_neither(site):
     said = ran(site, "shell", *ALICE, str(job), "--", "true", status=125).stderr
     assert b"nothing can be started in it" in said
     steps = site.rows("SELECT started_by, exit_status FROM job_step WHERE job_id = ?", job)
-    assert [tuple(step) for step in steps] == [("alice", 4)], "nothing of strangers"
+    assert [tuple(step.values()) for step in steps] == [("alice", 4)], "nothing of strangers"
 
 
 async def test_nothing_that_another_user_sends_reaches_a_session(site):
@@ -335,7 +335,7 @@ def test_a_step_in_a_job_has_its_tasks_and_its_own_status(site):
     said = sorted(done.stdout.decode().splitlines())
     assert said == [f"0: {job} 0 0 0 0", f"0: {job} 0 0 1 1", f"1: {job} 1 1 0 0", f"1: {job} 1 1 1 1", "3"]
     rows = site.rows("SELECT number, tasks, nodes, exit_status, cause FROM job_step WHERE job_id = ?", job)
-    assert [tuple(row) for row in rows] == [(0, 2, 1, 3, None), (1, 2, 1, 3, None)]
+    assert [tuple(row.values()) for row in rows] == [(0, 2, 1, 3, None), (1, 2, 1, 3, None)]
     shown = ran(site, "show", str(job)).stdout.decode()
     assert "2 steps\n" in shown
     assert shown.count("exit 3") == 2
@@ -410,7 +410,7 @@ async def test_a_command_on_two_nodes_its_steps_and_its_logs(site, tmp_path):
     assert sorted(said[3:-1]) == ["0: 0 on 0", "1: 1 on 0", "2: 2 on 1", "3: 3 on 1"]
     assert said[-1] == "3", "the largest status of the tasks"
     query = "SELECT number, tasks, nodes, exit_status FROM job_step ORDER BY allocation_id DESC, number LIMIT 3"
-    assert [tuple(row) for row in site.rows(query)] == [(0, 2, 2, 0), (1, 1, 1, 0), (2, 4, 2, 3)]
+    assert [tuple(row.values()) for row in site.rows(query)] == [(0, 2, 2, 0), (1, 1, 1, 0), (2, 4, 2, 3)]
 
 
 def test_every_byte_passes_once_while_broker_agent_and_services_are_killed(machine):
