@@ -338,7 +338,7 @@ def test_a_step_in_a_job_has_its_tasks_and_its_own_status(site):
     assert [tuple(row.values()) for row in rows] == [(0, 2, 1, 3, None), (1, 2, 1, 3, None)]
     shown = ran(site, "show", str(job)).stdout.decode()
     assert "2 steps\n" in shown
-    assert shown.count("exit 3") == 2
+    assert shown.count(" exit 3 sh -c ") == 2
 
 
 def test_a_step_has_a_directory_of_its_own_and_refuses_what_it_cannot_do(site, tmp_path):

@@ -15,7 +15,7 @@ from rankd.bus.endpoint import Reply, Verb
 from rankd.core.admission.submitter import Submitter
 from rankd.core.errors import RankdError, Refused
 from rankd.core.model.job import ACTIVE_STATES
-from rankd.core.session.attempt import Chosen, Wanted
+from rankd.core.session.attempt import Chosen, JobRuns, Wanted
 from rankd.core.session.step import NOT_STARTED, StepEnd, most_tasks, shown_command
 from rankd.services.intake.session_verbs import SessionVerbs
 from rankd.services.runtime.clock import Clock
@@ -48,7 +48,8 @@ class AttachVerb:
         step, begins = wanted.step, wanted.step is not None and wanted.step.begins
         if step is not None and begins:
             _check_step(wanted, step, job.state, len(chosen.nodes))
-            step = msgspec.structs.replace(step, number=await self._begin(asker, chosen, session, step))
+            number = await self._begin(asker, _task_of(step, job, chosen, session, asker.user))
+            step = msgspec.structs.replace(step, number=number)
         try:
             opened = await self._sessions.grant(asker, job, chosen, session, _wish(wanted, step))
         except RankdError:
@@ -57,21 +58,12 @@ class AttachVerb:
             raise
         return msgspec.structs.replace(opened, step=step.number) if step is not None and begins else opened
 
-    async def _begin(self, asker: Submitter, chosen: Chosen, session: str, step: Step) -> int:
+    async def _begin(self, asker: Submitter, task: StepTask) -> int:
         """Record a task; returns the number of its step.
 
         Raises:
             Refused: ``not_running``, ``unknown_step``.
         """
-        task = StepTask(
-            allocation=chosen.run.allocation,
-            session=session,
-            number=step.number,
-            task=step.task,
-            place=chosen.nodes.index(chosen.run.node),
-            command=shown_command(step.command),
-            user=asker.user,
-        )
         begun = await self._group.do(lambda c: begin_task(c, task, self._clock()), client=asker.user, quiet=True)
         if isinstance(begun, Refused):
             raise begun
@@ -85,6 +77,21 @@ class AttachVerb:
         end = StepEnd(allocation=run.allocation, number=step.number, task=step.task, at=now, cause=NOT_STARTED)
         with suppress(RankdError):
             await self._group.do(lambda c: take_step_ends(c, [(run.node, end)], now), quiet=True)
+
+
+def _task_of(step: Step, job: JobRuns, chosen: Chosen, session: str, user: str) -> StepTask:
+    """What is recorded of a task before it is granted."""
+    run = chosen.run
+    nodes = [one.node for one in job.runs if one.allocation == run.allocation]  # also those that start just now
+    return StepTask(
+        allocation=run.allocation,
+        session=session,
+        number=step.number,
+        task=step.task,
+        place=nodes.index(run.node),
+        command=shown_command(step.command),
+        user=user,
+    )
 
 
 def _wish(wanted: JobAttach, step: Step | None) -> AttachWish:
