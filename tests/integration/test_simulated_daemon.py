@@ -16,6 +16,8 @@ import pytest
 from integration.stage import NOW, a_cluster
 from simulated import ONE_QUEUE, a_job, a_site, a_site_of, lived_through
 
+from rankd.cli.common import database_source
+from rankd.cli.main import main
 from rankd.config.queues import read_queue_document
 from rankd.core.model.device import Device, ListedDevice
 from rankd.core.model.node import Node
@@ -152,7 +154,7 @@ def trace_of_two_partitions(seed):
 
 
 @pytest.mark.parametrize(("seed", "policy"), [(1, "fcfs"), (2, "multifactor"), (3, "multifactor")])
-async def test_so_it_is_with_several_partitions_and_gpus(broker, tmp_path, seed, policy):
+async def test_so_it_is_with_several_partitions_and_gpus(broker, tmp_path, monkeypatch, capsys, seed, policy):
     jobs = trace_of_two_partitions(seed)
     fairshare = FairshareSettings(half_life_s=100.0, billing={"vcore": 1.0, "gpu:a100": 8.0, "gpu:v100": 2.0})
     weights = {"age": 10.0, "fairshare": 10_000.0, "size": 100.0}
@@ -167,3 +169,34 @@ async def test_so_it_is_with_several_partitions_and_gpus(broker, tmp_path, seed,
     assert {"cpu", "gpu"} <= set(waited)
     async with a_cluster(tmp_path, broker.url, given) as cluster:
         assert await lived_by_a_daemon(cluster, jobs, site) == expected
+        if policy == "fcfs":
+            assert_its_records_give_the_same(cluster, expected, tmp_path, monkeypatch, capsys)
+
+
+TOML = """[priority]
+policy = "fcfs"
+[priority.fairshare.billing]
+vcore = 1.0
+"gpu:a100" = 8.0
+"gpu:v100" = 2.0
+"""
+
+
+def assert_its_records_give_the_same(cluster, expected, directory, monkeypatch, capsys):
+    """``rankd simulate --last`` reads all jobs, a page at a time, and the nodes with their partitions and devices."""
+    monkeypatch.setattr(database_source, "PAGE", 5)
+    config = directory / "config"
+    config.mkdir()
+    (config / "rankd.toml").write_text(TOML)
+    queues = [{"name": name, "queues": [ONE_QUEUE]} for name in NODES]
+    (config / "queues.yaml").write_text(json.dumps({"partitions": queues}))
+    words = ["simulate", "--db", str(cluster.database.path), "--config", str(config), "--starts", "-", "--json", "-"]
+    assert main([*words, "--last", "2000w"]) == 0
+    printed = capsys.readouterr()
+    assert printed.err == ""
+    rows = [line.split(",") for line in printed.out.splitlines() if line[:1].isdigit()]
+    assert [float(start) - NOW for _, _, start, _ in sorted(rows, key=lambda row: int(row[0]))] == expected
+    found = json.loads(printed.out[printed.out.index("{") :])
+    assert (found["jobs"], [one["name"] for one in found["by_partition"]]) == (len(expected), list(NODES))
+    assert main([*words, "--last", "1h"]) == 1
+    assert "no job that was submitted in the last 1h and has ended; take a longer period" in capsys.readouterr().err

@@ -75,11 +75,10 @@ def _add_selection(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--from",
         dest="begin_s",
-        type=float,
         metavar="T",
-        help="only jobs submitted at T or later, in the trace's seconds",
+        help="only jobs submitted at T or later: the trace's seconds, or UTC such as 2026-05-01 or 2026-05-01T12:00",
     )
-    group.add_argument("--until", dest="end_s", type=float, metavar="T", help="only jobs submitted before T")
+    group.add_argument("--until", dest="end_s", metavar="T", help="only jobs submitted before T")
     group.add_argument(
         "--column",
         choices=("requested", "allocated", "max"),
@@ -125,12 +124,13 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Simulate with each configuration, and print."""
     from rankd.cli.what_if.simulate_input import read_input
-    from rankd.cli.what_if.simulate_plot import draw, need_matplotlib
+    from rankd.cli.what_if.simulate_plot import check_directory, draw, need_matplotlib
     from rankd.cli.what_if.simulate_report import check_writable, print_report, write_json, write_starts
 
     _seed(arguments.seed)
     if arguments.plot is not None:
         need_matplotlib()
+        check_directory(arguments.plot)
     if arguments.starts is not None and len(arguments.config or ()) > 1:
         raise Refused("usage", "--starts writes one simulation; give one --config", "starts")
     for option in ("json", "starts"):

@@ -17,10 +17,13 @@ if TYPE_CHECKING:
 
     from rankd.config.configuration import Configuration
     from rankd.core.model.node import Node
+    from rankd.core.simulate.route import Router
     from rankd.core.simulate.site import Site
     from rankd.core.simulate.trace import LeftOut, Selection, TraceJob, WorkJob
 
 MOST_PROCESSORS = 100_000_000
+MOST_SECONDS = 2.0**37
+"""Before the year 6000, so that the largest date that Python knows is none."""
 _MOST_NAMED = 5
 
 
@@ -52,6 +55,8 @@ def read_input(arguments: argparse.Namespace) -> SimulationInput:
     check_used(routes, seen.names)
     if not jobs:
         raise _nothing(seen, left_out)
+    for (directory, _), router in zip(sites, routers, strict=True):
+        _warn_of_names(directory, router)
     _warn_of_uncounted(jobs, sites[0][1])
     return SimulationInput(jobs, left_out, sites)
 
@@ -174,6 +179,16 @@ def _warn_of_partitions(directory: Path | None, configuration: Configuration, si
         _warn(f'{directory}: partitions without nodes: {_some(empty)}; {more}. Add "partition" to nodes (--nodes FILE)')
 
 
+def _warn_of_names(directory: Path | None, router: Router) -> None:
+    """At a site of several partitions: say on standard error which names of the trace mean none of them, and no queue."""
+    if router.n_partitions > 1 and (names := router.unknown):
+        place = f"{directory}: " if directory is not None else ""
+        _warn(
+            f"{place}the trace's names {_some(names)} are no partition and no leaf queue here; these jobs go to the"
+            f" partition {router.default}. --map {names[0]}=PARTITION sends them elsewhere"
+        )
+
+
 def _some(names: Sequence[str]) -> str:
     return f"{', '.join(names[:_MOST_NAMED])}{' …' if len(names) > _MOST_NAMED else ''}"
 
@@ -196,15 +211,33 @@ def _selection(arguments: argparse.Namespace) -> Selection:
 
     if arguments.jobs is not None and arguments.jobs < 1:
         raise Refused("usage", f"--jobs: {arguments.jobs} is not a number of at least 1", "jobs")
-    begin_s, end_s = arguments.begin_s, arguments.end_s
-    for name, value in (("from", begin_s), ("until", end_s)):
-        if value is not None and not math.isfinite(value):
-            raise Refused("usage", f"--{name}: {value} is not a time in seconds", name)
+    begin_s, end_s = _time_s("from", arguments.begin_s), _time_s("until", arguments.end_s)
     if begin_s is not None and end_s is not None and begin_s >= end_s:
-        raise Refused("usage", f"--from {begin_s:g} is not before --until {end_s:g}", "from")
+        raise Refused("usage", f"--from {arguments.begin_s} is not before --until {arguments.end_s}", "from")
     return Selection(
         column=arguments.column, most=arguments.jobs, begin_s=begin_s, end_s=end_s, limit=_limit(arguments.limit)
     )
+
+
+def _time_s(option: str, text: str | None) -> float | None:
+    """Seconds, or an instant in UTC as seconds since 1970."""
+    from datetime import UTC, datetime
+
+    if text is None:
+        return None
+    try:
+        seconds = float(text)
+    except ValueError:
+        try:
+            instant = datetime.fromisoformat(text)
+        except ValueError:
+            seconds = math.nan
+        else:
+            seconds = (instant if instant.tzinfo else instant.replace(tzinfo=UTC)).timestamp()
+    if not abs(seconds) <= MOST_SECONDS:
+        what = "is neither a number of seconds nor a time such as 2026-05-01T12:00"
+        raise Refused("usage", f"--{option}: '{cut(text)}' {what}", option)
+    return seconds
 
 
 def _limit(text: str) -> Any:  # noqa: ANN401 - a word or a number

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,24 @@ def need_matplotlib() -> None:
         raise Refused("usage", "--plot needs matplotlib, which is not installed; install rankd[plot]", "plot")
 
 
+def check_directory(directory: str) -> None:
+    """Make the directory of the pictures, before anything is simulated.
+
+    Raises:
+        Refused: ``usage``: it can't be made, or not be written.
+    """
+    try:
+        Path(directory).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _unwritable(directory, error.strerror or str(error)) from None
+    if not os.access(directory, os.W_OK):
+        raise _unwritable(directory, "permission denied")
+
+
+def _unwritable(directory: str, why: str) -> Refused:
+    return Refused("usage", f"--plot: {directory} can't be written: {why}", "plot")
+
+
 def draw(directory: str, done: Sequence[Simulated]) -> None:
     """Draw each picture as SVG and as PNG. The same simulations give the same bytes of SVG.
 
@@ -47,14 +66,13 @@ def draw(directory: str, done: Sequence[Simulated]) -> None:
         "share": _share,
     }
     try:
-        Path(directory).mkdir(parents=True, exist_ok=True)
         for name, paint in pictures.items():
             figure = Figure(figsize=_SIZE_INCHES, layout="constrained")
             paint(figure.subplots(), done)
             figure.savefig(Path(directory) / f"{name}.svg", metadata={"Date": None})
             figure.savefig(Path(directory) / f"{name}.png", dpi=120)
     except OSError as error:
-        raise Refused("usage", f"--plot: {directory} can't be written: {error.strerror or error}", "plot") from None
+        raise _unwritable(directory, error.strerror or str(error)) from None
 
 
 def _name(one: Simulated) -> str:

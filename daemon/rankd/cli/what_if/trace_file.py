@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 LONGEST_LINE = 64 * 1024
 """Bytes of a line. A longer one is refused, before all of it is read."""
 _DIGITS = 12
+_FORMATS = "A trace is in the Standard Workload Format (18 columns), or what `sacct -P` or `rankd acct -P` printed"
 _GZIP = b"\x1f\x8b"
 
 
@@ -36,14 +37,20 @@ def read_trace(path: str) -> Iterator[TraceJob]:
     from rankd.core.simulate.sacct import is_sacct, read_sacct
     from rankd.core.simulate.swf import read_swf
 
-    with trace_lines(path) as lines:
-        first = next(lines, b"")
-        has_jobs = False
-        for job in (read_sacct if is_sacct(first) else read_swf)(chain((first,), lines)):
-            has_jobs = True
-            yield job
+    has_jobs = False
+    try:
+        with trace_lines(path) as lines:
+            first = next(lines, b"")
+            for job in (read_sacct if is_sacct(first) else read_swf)(chain((first,), lines)):
+                has_jobs = True
+                yield job
+    except Refused as error:
+        if error.code != "bad_trace":
+            raise
+        hint = "" if has_jobs else f". {_FORMATS}"
+        raise Refused(error.code, f"{path}: {error.message}{hint}", error.field) from None
     if not has_jobs:
-        raise Refused("bad_trace", f"no jobs in {path}", "trace")
+        raise Refused("bad_trace", f"no jobs in {path}. {_FORMATS}", "trace")
 
 
 def max_procs(path: str) -> int | None:
@@ -78,7 +85,7 @@ def trace_lines(path: str) -> Iterator[Iterator[bytes]]:
             file.seek(0)
             yield _lines(_decompressed(file) if is_compressed else file)
     except gzip.BadGzipFile as error:
-        raise Refused("bad_trace", f"the compressed file is damaged: {error}", "trace") from None
+        raise Refused("bad_trace", f"the compressed file is damaged: {error}; fetch it again", "trace") from None
     except OSError as error:
         raise Refused("usage", f"{path} can't be read: {error.strerror or error}", "trace") from None
 
@@ -98,7 +105,8 @@ def _lines(file: Readable) -> Iterator[bytes]:
         try:
             line = file.readline(LONGEST_LINE + 1)
         except (EOFError, zlib.error) as error:
-            raise Refused("bad_trace", f"line {number}: the compressed file is damaged: {error}", "trace") from None
+            what = f"line {number}: the compressed file is damaged: {error}; fetch it again"
+            raise Refused("bad_trace", what, "trace") from None
         if not line:
             return
         if len(line) > LONGEST_LINE:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from rankd.core.fairshare.decay import billing_rate
 from rankd.core.forecast.holding import Given, given
 from rankd.core.model.quantity import VCORE, Resources, add_amounts
@@ -90,7 +92,7 @@ class Part:
         return PartitionProblem(
             now=now,
             queues=self.views,
-            waiting={leaf: own for leaf, own in waiting.items() if leaf in self._paths},
+            waiting=waiting if self._is_only else {leaf: own for leaf, own in waiting.items() if leaf in self._paths},
             kinds=kinds.table,
             used=self.used,
             nodes=self.nodes,
@@ -116,21 +118,26 @@ class Part:
     def start(self, placements: Sequence[Placement], now: float, groups: SimulatedKinds) -> list[int]:
         """These jobs start; returns their places."""
         places = [made.job - 1 for made in placements]
-        shapes = [self._work.shapes[int(self._work.columns.shapes[place])] for place in places]
-        parts = [given(self.nodes, shape, made) for shape, made in zip(shapes, placements, strict=True)]
+        parts = [self._given(made) for made in placements]
         self.running.start(places, parts, self._work, now)
-        for place, shape, own in zip(places, shapes, parts, strict=True):
-            if shape.exclusive or own.devices:
-                self._work.rates[place] = self._rate(own)
+        for place, own in zip(places, parts, strict=True):
             self._amounts[place] = own.amount
             self._charge(place, own.amount, 1)
             if self.has_limits:
                 self._tenants[place] = self._tenant(place, own.amount, groups)
         return places
 
-    def _rate(self, own: Given) -> float:
-        """Billing units per second. A job is charged for whole nodes if it has them, and for the models that it got."""
-        return billing_rate(own.amount, 1, self._site.priority.fairshare.billing, self._work.usage_factor)
+    def _given(self, made: Placement) -> Given:
+        """What a job gets. Whole nodes and devices have their own price: a job is charged for those that it got."""
+        number = int(self._work.columns.shapes[made.job - 1])
+        shape = self._work.shapes[number]
+        if not shape.exclusive and not made.devices:
+            vectors = self.nodes.demand(shape).vector[np.newaxis].repeat(len(made.nodes), axis=0)
+            return Given([self.nodes.rows[name] for name in made.nodes], vectors, self._work.totals[number], {})
+        own = given(self.nodes, shape, made)
+        billing = self._site.priority.fairshare.billing
+        self._work.rates[made.job - 1] = billing_rate(own.amount, 1, billing, self._work.usage_factor)
+        return own
 
     def _charge(self, place: int, amount: Resources, sign: int) -> None:
         """Add what a job uses to all queues on its path, or take it away."""

@@ -16,10 +16,14 @@ _MOST_NAMED = 8
 
 
 class Goal(NamedTuple):
-    """The place of a partition among those of the site, and the path of a leaf queue in it."""
+    """The place of a partition among those of the site, and the path of a leaf queue in it.
+
+    ``is_default``: neither the partition nor the queue of the trace is one of the site.
+    """
 
     partition: int
     leaf: str
+    is_default: bool = False
 
 
 class Router:
@@ -50,10 +54,28 @@ class Router:
         named = next((to for to in given if not _is_leaf(to)), None)
         if named is None and leaf == queue:
             named = partition
-        places = [] if named is None else [self._numbers.get(named.lower())]
-        places += [self._with_leaf(leaf), self._with_leaf(DEFAULT_QUEUE), 0]
-        number = next(place for place in places if place is not None)
+        number = None if named is None else self._numbers.get(named.lower())
+        number = self._with_leaf(leaf) if number is None else number
+        if number is None:
+            number = self._with_leaf(DEFAULT_QUEUE) or 0
+            return Goal(number, leaf_of(self._leaves[number], leaf), is_default=True)
         return Goal(number, leaf_of(self._leaves[number], leaf))
+
+    @property
+    def n_partitions(self) -> int:
+        """The number of partitions."""
+        return len(self._leaves)
+
+    @property
+    def default(self) -> str:
+        """The partition of jobs whose names mean nothing here."""
+        return self._site.partitions[self._with_leaf(DEFAULT_QUEUE) or 0].partition.name
+
+    @property
+    def unknown(self) -> list[str]:
+        """The names of jobs that were asked about so far and are nothing here: their partition, else their queue."""
+        known = self._known.items()
+        return sorted({partition or queue for (queue, partition), goal in known if goal.is_default} - {""})
 
     def _with_leaf(self, name: str) -> int | None:
         return next((place for place, leaves in enumerate(self._leaves) if leaf_named(leaves, name)), None)

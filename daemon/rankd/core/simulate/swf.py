@@ -45,7 +45,8 @@ def read_swf(lines: Iterable[bytes]) -> Iterator[TraceJob]:
 
 def _job(fields: list[bytes], line: int) -> TraceJob:
     if len(fields) < N_FIELDS:
-        raise _bad(line, f"it has {len(fields)} columns; a job has {N_FIELDS}")
+        columns = "column" if len(fields) == 1 else "columns"
+        raise _bad(line, f"it has {len(fields)} {columns}; a job has {N_FIELDS}")
     number = _value(fields, _NUMBER, line)
     submit_s = _value(fields, _SUBMIT, line)
     if submit_s < 0:

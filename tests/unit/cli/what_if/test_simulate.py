@@ -109,7 +109,11 @@ def test_partitions_without_nodes_are_named(capsys, tmp_path, two_partitions):
         (("--map", "gpu=fast"), "there is no partition 'fast'; there are default, gpu"),
         (("--map", "p2=gpu"), "no job of the trace has the queue or partition 'p2'; there are cpu, gpu"),
         (("--from", "5", "--until", "3"), "--from 5 is not before --until 3"),
-        (("--from", "nan"), "--from: nan is not a time in seconds"),
+        (("--from", "nan"), "--from: 'nan' is neither a number of seconds nor a time such as"),
+        (("--until", "9999-12-31T23:59:59"), "--until: '9999-12-31T23:59:59' is neither"),
+        (("--until", "tomorrow"), "--until: 'tomorrow' is neither"),
+        (("--from", "2026-05-01T12:00", "--until", "2026-05-01"), "--from 2026-05-01T12:00 is not before"),
+        (("--plot", "/dev/null/x"), "--plot: /dev/null/x can't be written: Not a directory"),
         (("--json", "no/where.json"), "--json: no/where.json can't be written: there is no directory"),
         (("--starts", "."), "--starts: . can't be written: it is a directory"),
     ],
@@ -132,6 +136,20 @@ def test_without_any_job_left_it_says_why(capsys, tmp_path):
     assert main(["simulate", str(trace), "--procs", "4"]) == 1
     told = capsys.readouterr().err
     assert "none of the jobs can be simulated: 1 without a time limit, 1 larger than the machine" in told
+
+
+def test_a_part_of_the_trace_may_be_named_by_times(capsys, two_partitions):
+    span = "--from", "2026-05-01T12:00:01", "--until", "2026-05-01T14:00:03+02:00"
+    assert starts_of([*two_partitions, *span, "--map", "gpu=gpu"], capsys)[1]["jobs"] == 2
+
+
+def test_names_that_mean_nothing_at_a_site_of_several_partitions_are_told(capsys, tmp_path, two_partitions):
+    told = starts_of([*two_partitions, "--map", "gpu=gpu"], capsys)[2]
+    assert (
+        "the trace's names cpu are no partition and no leaf queue here; these jobs go to the partition default" in told
+    )
+    assert "--map cpu=PARTITION sends them elsewhere" in told
+    assert "names" not in starts_of([*two_partitions, *with_partitions(tmp_path, "cpu", "gpu")], capsys)[2]
 
 
 def test_outside_of_all_submissions_it_says_when_they_were(capsys, two_partitions):

@@ -35,7 +35,7 @@ def router(**routes):
     ],
 )
 def test_names_of_the_site_are_found(queue, partition, goal):
-    assert router().goal(queue, partition) == goal
+    assert router().goal(queue, partition)[:2] == goal
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,14 @@ def test_names_of_the_site_are_found(queue, partition, goal):
     ],
 )
 def test_a_route_comes_before_names(routes, goal):
-    assert router(**routes).goal("q1", "p1") == goal
+    assert router(**routes).goal("q1", "p1")[:2] == goal
+
+
+def test_names_that_are_nothing_here_are_remembered():
+    own = router(q3="root.short")
+    for queue, partition in (("q1", "p1"), ("q2", ""), ("", ""), ("q3", "p3"), ("short", "p4"), ("q5", "gpu")):
+        own.goal(queue, partition)
+    assert (own.unknown, own.default, own.n_partitions) == (["p1", "q2"], "cpu", 2)
 
 
 def job(partition, *others):
