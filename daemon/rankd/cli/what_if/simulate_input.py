@@ -180,7 +180,7 @@ def _warn_of_partitions(directory: Path | None, configuration: Configuration, si
 
 
 def _warn_of_names(directory: Path | None, router: Router) -> None:
-    """At a site of several partitions: say on standard error which names of the trace mean none of them, and no queue."""
+    """At a site of several partitions: say which names of the trace mean none of them, and no leaf queue."""
     if router.n_partitions > 1 and (names := router.unknown):
         place = f"{directory}: " if directory is not None else ""
         _warn(
