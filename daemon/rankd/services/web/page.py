@@ -40,6 +40,8 @@ DIAG_WITHIN_S = 3.0
 """The longest time that a view waits for it. The views of all tabs are made one after the other."""
 MOST_PARAMETERS = 40
 LONGEST_PARAMETER = 512
+MOST_FIELDS = 2_000
+"""Fields of a form. What if has one for each weight, class and QoS, and for many queues."""
 
 
 class Site(msgspec.Struct, frozen=True, kw_only=True):
@@ -200,7 +202,7 @@ def fields_of(body: bytes) -> dict[str, str]:
         Refused: ``bad_request``.
     """
     try:
-        return dict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=MOST_PARAMETERS, errors="strict"))
+        return dict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=MOST_FIELDS, errors="strict"))
     except ValueError:
         raise Refused("bad_request", "this form can't be read; load the page again") from None
 

@@ -39,7 +39,8 @@ class Template:
         )  # fmt: skip
         self._environment.filters |= {
             "lapse": lapse, "instant": _instant, "whole": _whole, "points": _points, "share": _share,
-            "amounts": _amounts, "percent": _percent, "nodelist": _nodelist, "brief": _brief, "chart": escape,
+            "amounts": _amounts, "percent": _percent, "nodelist": _nodelist, "brief": _brief, "words": _words,
+            "chart": escape,
         }  # fmt: skip
         self._environment.globals |= {"job_name": _job_name, "reason": _reason, "bar": bar, "min": min, "max": max}
 
@@ -112,6 +113,11 @@ def _amount(kind: str, amount: float) -> str:
         return f"{amount:g}"
     power = next(power for power in (3, 2, 1, 0) if amount >= 1024**power or not power)
     return f"{amount / 1024**power:.4g} {('B', 'KiB', 'MiB', 'GiB')[power]}"
+
+
+def _words(name: str | None) -> str:
+    """A name of the records as people write it: ``out of memory``."""
+    return NONE if name is None else name.replace("_", " ")
 
 
 def _nodelist(names: list[str] | str | None) -> str:

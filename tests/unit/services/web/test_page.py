@@ -2,14 +2,15 @@
 
 from pathlib import Path
 from types import SimpleNamespace
+from urllib.parse import urlencode
 
 import nats.errors
 import pytest
 
-from rankd.core.errors import Unavailable
+from rankd.core.errors import Refused, Unavailable
 from rankd.services.web.asking import ANSWER_S, Asking
 from rankd.services.web.live import Live
-from rankd.services.web.page import DIAG_S, DIAG_WITHIN_S, Page, Site
+from rankd.services.web.page import DIAG_S, DIAG_WITHIN_S, MOST_FIELDS, Page, Site, fields_of
 
 
 class Hanging:
@@ -38,3 +39,12 @@ async def test_a_broker_that_hangs_is_asked_briefly_and_not_again_at_once():
         assert unavailable.value.code == "no_answer"
         assert client.waited == [DIAG_WITHIN_S] * asked
     assert DIAG_WITHIN_S < ANSWER_S / 5
+
+
+def test_a_form_has_a_field_for_each_of_many_queues_and_no_end_of_them():
+    """With 30 queues, five weights and some classes and QoS, What if was refused before."""
+    form = {f"offset.root.q{number}": "0" for number in range(500)}
+    assert fields_of(urlencode(form).encode()) == form
+    for body in (urlencode({f"x{number}": "" for number in range(MOST_FIELDS + 1)}).encode(), b"\xff"):
+        with pytest.raises(Refused, match="can't be read"):
+            fields_of(body)
