@@ -51,6 +51,9 @@ class Asking:
         except nats.errors.NoRespondersError:
             message = "the intake does not answer, so nothing can be changed now; `rankd health` says what is wrong"
             raise Unavailable("no_answer", message) from None
+        except nats.errors.TimeoutError as error:
+            message = f"rankd did not answer within {within_s:g} s. What you asked for may still be done: load the page"
+            raise Unavailable("no_answer", f"{message} again later. `rankd health` says what is wrong") from error
         except LOST as error:
             message = f"no answer from rankd ({type(error).__name__}); `rankd health` says what is wrong"
             raise Unavailable("no_answer", message) from error

@@ -28,3 +28,8 @@ def silent(services: Sequence[Mapping[str, Any]], now: float) -> list[Silence]:
         for row in services
         if row["name"] in CONSEQUENCES and now - row["alive_at"] > SILENT_S
     ]
+
+
+def are_all(found: Sequence[Silence]) -> bool:
+    """Whether every service that users depend on is silent: all are stopped, or none can write to the database."""
+    return {one.service for one in found} == CONSEQUENCES.keys()

@@ -19,6 +19,7 @@ from rankd.core.words import REASONS
 from rankd.services.runtime.clock import Clock
 from rankd.services.web.bar import bar
 from rankd.services.web.lapse import lapse
+from rankd.services.web.silence import are_all
 
 NONE = "\N{EN DASH}"
 """What is shown where there is no value."""
@@ -42,7 +43,14 @@ class Template:
             "amounts": _amounts, "percent": _percent, "nodelist": _nodelist, "brief": _brief, "words": _words,
             "chart": escape,
         }  # fmt: skip
-        self._environment.globals |= {"job_name": _job_name, "reason": _reason, "bar": bar, "min": min, "max": max}
+        self._environment.globals |= {
+            "job_name": _job_name,
+            "reason": _reason,
+            "bar": bar,
+            "min": min,
+            "max": max,
+            "are_all": are_all,
+        }
 
     def render(self, name: str, **given: Any) -> str:  # noqa: ANN401 - whatever a template shows
         """The template with these values; ``now`` is there too."""
