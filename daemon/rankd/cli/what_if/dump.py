@@ -174,9 +174,12 @@ def dropped_inputs(
 
 
 def configuration_at(
-    connection: Reader, named: Path | None, place: Path | None, moment: Moment | None
+    connection: Reader, named: Path | None, place: Path | None, moment: Moment | None, *, needs_queues: bool = True
 ) -> tuple[Configuration, object]:
-    """The configuration of a moment, or of the newest full generation, and the document of its queues."""
+    """The configuration of a moment, or of the newest full generation, and the document of its queues.
+
+    ``needs_queues`` False: without this document, which takes half a second for 2,000 queues.
+    """
     from rankd.config.configuration import load_configuration, read_configuration
     from rankd.config.evaluation import parsed_queues, queues_document
     from rankd.store.engine.reading import tuples
@@ -188,10 +191,10 @@ def configuration_at(
     elif not named and moment is not None and (number := moment.base["configuration"]) is not None:
         found = recorded(lambda sql, *given: tuples(connection, sql, *given), number)
     if found is not None:
-        queues = parsed_queues(found.files.get("queues.yaml"))
+        queues = parsed_queues(found.files.get("queues.yaml")) if needs_queues else None
         return read_configuration(found.directory, found.files), queues
     directory = named or configured_directory(place)
-    return load_configuration(directory), queues_document(directory)
+    return load_configuration(directory), queues_document(directory) if needs_queues else None
 
 
 def configured_directory(place: Path | None) -> Path:

@@ -64,7 +64,8 @@ def _computed(
     from rankd.services.prioritizer.new_job import landings
     from rankd.services.prioritizer.what_if import effect
 
-    configuration, _ = configuration_at(connection.connection, arguments.live_config, find(arguments).directory, None)
+    reader, place = connection.connection, find(arguments).directory
+    configuration, _ = configuration_at(reader, arguments.live_config, place, None, needs_queues=False)
     check_factors(variation.weights, configuration.settings.priority.weights)
     live = read_live(connection, configuration, base["at"], base["failures"])
     entries = [] if requests is None else new_jobs(arguments, requests, live.configuration, live.at)

@@ -241,7 +241,8 @@ def _print_landing(one: Landing) -> None:
         print_line(f"It would start at once on {', '.join(one.nodes)}.")
     else:
         print_line(f"It would not start at once: {one.reason}.")
-    passed = ", ".join(f"{count} of {user or 'nobody'}" for user, count in one.passes.items())
+    users = [f"{count} of {user or 'nobody'}" for user, count in one.passes.items()]
+    passed = ", ".join(users[:SHOWN]) + (f", and those of {len(users) - SHOWN} more users" if users[SHOWN:] else "")
     print_line(f"It would pass {sum(one.passes.values())} jobs{f': {passed}' if passed else ''}.")
     if one.ahead is not None:
         print_line(f"Just above it would be job {one.ahead}.")
