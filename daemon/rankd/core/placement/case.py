@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from rankd.core.model.device import model_of
 from rankd.core.model.quantity import scaled
 from rankd.core.placement.kind_table import KindTable
-from rankd.core.placement.node_index import Finder
+from rankd.core.placement.node_index import Finder, OnlyNode
 from rankd.core.placement.node_set import Demand
 from rankd.core.placement.node_table import NodeTable
 from rankd.core.placement.quota import Account, Application, QuotaBook, application_of
@@ -57,7 +57,7 @@ class Case:
         self.is_too_large = is_too_large
         limits_models = any(model_of(limited) for account in accounts for limited in account.room)
         self.depends_on_node = kind.shape.exclusive or (demand.of_any_model and limits_models)
-        self.finder: Finder | None = None
+        self.finder: Finder | OnlyNode | None = None
         self.finds_reserved = False
 
 

@@ -9,6 +9,7 @@ from itertools import compress
 
 import numpy as np
 
+from rankd.core.placement.grown_array import with_room
 from rankd.core.placement.node_table import NodeTable
 from rankd.core.placement.partition_state import PartitionState
 from rankd.core.placement.problem import WaitReason
@@ -26,6 +27,7 @@ class CommonReasons:
     def __init__(self) -> None:
         self._of: tuple[object, object, str] = (None, None, "")
         self._vectors: IntArray = np.empty((0, 0), dtype=np.int64)
+        self._n_kinds = 0
         self._unable: BoolArray = np.empty(0, dtype=bool)
         self._lacks: BoolArray = np.empty((0, 0), dtype=bool)
         self._reasons: list[WaitReason | None] = []
@@ -41,6 +43,7 @@ class CommonReasons:
         same tuple object as the last time.
         """
         self._update(partition, table, backfill)
+        self._know_vectors(partition, table)
         lacks = (self._vectors > largest) & (self._vectors > 0)
         changed = (lacks != self._lacks).any(axis=1)
         for kind in np.flatnonzero(changed).tolist():
@@ -58,7 +61,7 @@ class CommonReasons:
     def unable(self, partition: PartitionState, table: NodeTable, backfill: str) -> BoolArray:
         """The kinds that too few nodes could hold, even if all nodes were empty; bool (n_kinds,)."""
         self._update(partition, table, backfill)
-        return self._unable
+        return self._unable[: self._n_kinds]
 
     def _update(self, partition: PartitionState, table: NodeTable, backfill: str) -> None:
         """Start again for another node set, table of kinds or policy. Add rows for new kinds of the same table."""
@@ -67,12 +70,18 @@ class CommonReasons:
             width = len(table.types) + 1
             self._of, self._reasons, self._answer = (table.set, partition.kinds, backfill), [], ()
             self._vectors, self._lacks = np.empty((0, width), dtype=np.int64), np.empty((0, width), dtype=bool)
-            self._told = self._unable = np.empty(0, dtype=bool)
-        shapes = [kind.shape for kind in partition.kinds.kinds[len(self._reasons) :]]
-        if new := [table.demand(shape) for shape in shapes]:
+            self._told, self._n_kinds = np.empty(0, dtype=bool), 0
+        shapes = [kind.shape for kind in partition.kinds.kinds[self._n_kinds :]]
+        if shapes:
+            first, self._n_kinds = self._n_kinds, self._n_kinds + len(shapes)
+            self._unable = with_room(self._unable, self._n_kinds)
+            self._unable[first : self._n_kinds] = [table.demand(shape).n_able < shape.min_nodes for shape in shapes]
+
+    def _know_vectors(self, partition: PartitionState, table: NodeTable) -> None:
+        """Add rows for the kinds without any. Only reasons need them."""
+        new = [table.demand(kind.shape) for kind in partition.kinds.kinds[len(self._reasons) :]]
+        if new:
             self._vectors = np.concatenate([self._vectors, np.array([demand.vector for demand in new])])
-            unable = [demand.n_able < shape.min_nodes for demand, shape in zip(new, shapes, strict=True)]
-            self._unable = np.append(self._unable, unable)
             self._lacks = np.concatenate([self._lacks, np.zeros((len(new), self._lacks.shape[1]), dtype=bool)])
             self._reasons += [None] * len(new)
 

@@ -22,7 +22,7 @@ from rankd.core.placement.backfill_rule import BackfillRule
 from rankd.core.placement.case import Case, Cases
 from rankd.core.placement.cycle_memory import CycleMemory
 from rankd.core.placement.free_group import largest_by_group
-from rankd.core.placement.node_index import Finder, NodeIndex
+from rankd.core.placement.node_index import Finder, NodeIndex, OnlyNode
 from rankd.core.placement.node_set import SLOTS
 from rankd.core.placement.node_table import NodeSortPolicy, NodeTable
 from rankd.core.placement.problem import CycleOutcome, PartitionProblem, Placement, Reservation, WaitReason
@@ -67,7 +67,7 @@ class _Cycle:
         self.walk: Traversal | ShortestFirst = Traversal(self.partition, self.limits)
         self.quotas = QuotaBook(self.partition.index, problem.used, problem.tenants)
         self.timeline = Timeline(self.table, problem.now)
-        self.finders: dict[tuple[int, float | None], Finder] = {}
+        self.finders: dict[tuple[int, float | None], Finder | OnlyNode] = {}
         self.index: NodeIndex | None = None
         self.looked_at = 0
         self.in_vain = 0
@@ -125,9 +125,12 @@ class _Cycle:
         return self._largest_of(self.table.free)
 
     def _largest_of(self, free: IntArray) -> IntArray:
+        free = free[self.table.up]
+        if len(free) == 1:
+            return free
         asked = self.problem.kinds.least_asked()
         least = np.array([*(min(asked.get(kind, LARGEST), LARGEST) for kind in self.table.types), 1], dtype=np.int64)
-        return largest_by_group(free[self.table.up], least)
+        return largest_by_group(free, least)
 
     def _pass_delaying(self) -> None:
         """Without reasons: pass the kinds that would delay the first reservation on each node with room for them."""
@@ -142,11 +145,12 @@ class _Cycle:
 
     def _without_room(self, largest: IntArray) -> BoolArray:
         """The kinds that ask a node for more than each row of ``largest``, bool (n_kinds,)."""
-        found = np.ones(len(self.problem.kinds), dtype=bool)
+        found: BoolArray | None = None
         for most in largest.tolist():
             sizes = dict(zip(self.table.types, most, strict=False))
-            found &= self.problem.kinds.asking_more(sizes, has_empty_node=most[-1] >= SLOTS)
-        return found
+            more = self.problem.kinds.asking_more(sizes, has_empty_node=most[-1] >= SLOTS)
+            found = more if found is None else found & more
+        return np.ones(len(self.problem.kinds), dtype=bool) if found is None else found
 
     def _reasons_of_passed(self) -> tuple[list[WaitReason], tuple[WaitReason, ...]]:
         """The reasons of the kinds that were passed everywhere: those of single queues, and common ones.
@@ -208,7 +212,7 @@ class _Cycle:
             return [] if row is None else [row]
         return self._pick(case, self._free_now(case))
 
-    def _finder(self, case: Case) -> Finder:
+    def _finder(self, case: Case) -> Finder | OnlyNode:
         """The finder of the case's demand. As soon as there are reservations, it is one for its time limit."""
         if case.finder is not None and case.finds_reserved == bool(self.timeline.version):
             return case.finder
@@ -216,11 +220,16 @@ class _Cycle:
         key = (id(case.demand), case.limit_s if case.finds_reserved else None)
         finder = self.finders.get(key)
         if finder is None:
-            self.index = self.index or NodeIndex(self.table)
-            reservations = self.timeline if case.finds_reserved else None
-            finder = self.finders[key] = Finder(self.index, case.demand, reservations, case.limit_s)
+            finder = self.finders[key] = self._new_finder(case)
         case.finder = finder
         return finder
+
+    def _new_finder(self, case: Case) -> Finder | OnlyNode:
+        reservations = self.timeline if case.finds_reserved else None
+        if len(self.table.nodes) == 1:
+            return OnlyNode(self.table, case.demand, reservations, case.limit_s)
+        self.index = self.index or NodeIndex(self.table)
+        return Finder(self.index, case.demand, reservations, case.limit_s)
 
     def _free_now(self, case: Case) -> list[int]:
         """The rows with room that is not reserved, in the nodes' order. At most the number that the job can use."""

@@ -27,4 +27,6 @@ class CycleMemory:
         """Update the memory to a problem. Each cycle does this; doing it before the cycle makes the cycle shorter."""
         nodes = problem.nodes
         self.partition.update(problem, nodes.totals if isinstance(nodes, NodeSet) else totals(nodes))
-        self.rooms.update(self.partition)
+        self.rooms.follow(self.partition)
+        if problem.explain:
+            self.rooms.update(self.partition)

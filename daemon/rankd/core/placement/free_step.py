@@ -138,18 +138,6 @@ class FreeSteps:
         found: IntArray = np.minimum.reduceat(self._free[:, places], firsts, axis=1).T
         return found
 
-    def at(self, nodes: IntArray, instant: float) -> IntArray:
-        """The free amounts of each node in the step that contains ``instant``, int64 (n, n_types + 1).
-
-        ``instant`` must not be before a node's first step.
-        """
-        places = [
-            first + int(self._begins[first : first + count].searchsorted(instant, side="right")) - 1
-            for first, count in zip(self._firsts[nodes].tolist(), self._counts[nodes].tolist(), strict=True)
-        ]
-        found: IntArray = self._free[:, places].T
-        return found
-
     def falls_short(self, node: int, amounts: Iterable[tuple[int, int]]) -> float:
         """The first instant at which the node has less free than any of ``amounts``, (column, amount).
 

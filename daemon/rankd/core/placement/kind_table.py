@@ -8,49 +8,72 @@ take gigabytes.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping
-from typing import NamedTuple
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 
 from rankd.core.model.quantity import LARGEST, Resources
+from rankd.core.placement.grown_array import with_room
 from rankd.core.placement.request import Kind
 from rankd.core.ranking.columns import BoolArray, FloatArray, IntArray
 
 
-class _Matrices(NamedTuple):
-    """Amounts of kinds, (n_kinds, n_types) each: ``per_node``, ``least`` on ``min_nodes``, ``whole`` on all nodes.
+class _Matrices:
+    """Amounts of kinds. ``n``: the number of kinds. The arrays have room for more of them; :meth:`put` adds some.
 
-    ``smallest`` (n_types,): the smallest positive amount per node, :data:`.LARGEST` for a type that nobody asks for.
-    ``exclusive`` and ``asks_unknown``, bool (n_kinds,): which kinds are exclusive, and which ask for types without a
-    column. ``limits_s`` float64 (n_kinds,): time limits.
+    ``per_node``, ``least`` on ``min_nodes``, ``whole`` on all nodes: (n, n_types) each. ``smallest`` and ``most``: for
+    each type, the smallest positive amount per node (:data:`.LARGEST` if nobody asks for it) and the largest one.
+    ``exclusive`` and ``asks_unknown``, bool (n,): which kinds are exclusive, and which ask for types without a column.
+    ``limits_s`` float64 (n,): time limits.
     """
 
-    per_node: IntArray
-    least: IntArray
-    whole: IntArray
-    smallest: IntArray
-    exclusive: BoolArray
-    asks_unknown: BoolArray
-    limits_s: FloatArray
-    largest: int
+    def __init__(self, width: int, *, is_exact: bool) -> None:
+        self.n = 0
+        self.width = width
+        self.is_exact = is_exact
+        self.smallest, self.most = [LARGEST] * width, [0] * width
+        dtype = np.int64 if is_exact else object
+        self._per_node = self._least = self._whole = np.empty((0, width), dtype=dtype)
+        self._exclusive = self._asks_unknown = np.empty(0, dtype=bool)
+        self._limits_s = np.empty(0)
+        self._cut()
 
-    def is_like(self, other: _Matrices) -> bool:
-        """Whether the other has the same columns, of the same type."""
-        return self.per_node.shape[1:] == other.per_node.shape[1:] and self.per_node.dtype == other.per_node.dtype
+    def _cut(self) -> None:
+        """Cut the arrays to the kinds that there are."""
+        n = self.n
+        self.per_node, self.least, self.whole = self._per_node[:n], self._least[:n], self._whole[:n]
+        self.exclusive, self.asks_unknown = self._exclusive[:n], self._asks_unknown[:n]
+        self.limits_s = self._limits_s[:n]
 
-    def with_more(self, other: _Matrices) -> _Matrices:
-        """These kinds, followed by those of ``other``."""
-        return _Matrices(
-            per_node=np.concatenate([self.per_node, other.per_node]),
-            least=np.concatenate([self.least, other.least]),
-            whole=np.concatenate([self.whole, other.whole]),
-            smallest=np.minimum(self.smallest, other.smallest),
-            exclusive=np.concatenate([self.exclusive, other.exclusive]),
-            asks_unknown=np.concatenate([self.asks_unknown, other.asks_unknown]),
-            limits_s=np.concatenate([self.limits_s, other.limits_s]),
-            largest=max(self.largest, other.largest),
+    def put(self, kinds: Sequence[Kind], rows: Sequence[Sequence[int]], asks_unknown: Sequence[bool]) -> None:
+        """Add kinds. ``rows``: their amounts per node, one for each column."""
+        first, self.n = self.n, self.n + len(kinds)
+        self._make_room(self.n)
+        new = slice(first, self.n)
+        per_node = np.array(rows, dtype=self._per_node.dtype).reshape(len(kinds), self.width)
+        counts = [(kind.shape.min_nodes, kind.shape.nodes) for kind in kinds]
+        times = np.array(counts, dtype=per_node.dtype).reshape(-1, 2)
+        self._per_node[new], self._least[new], self._whole[new] = (
+            per_node,
+            per_node * times[:, :1],
+            per_node * times[:, 1:],
         )
+        self._exclusive[new] = [kind.shape.exclusive for kind in kinds]
+        self._asks_unknown[new] = asks_unknown
+        self._limits_s[new] = [_limit_s(kind) for kind in kinds]
+        for column, amounts in enumerate(zip(*rows, strict=True)):
+            self.smallest[column] = min(
+                self.smallest[column], *(amount if amount > 0 else LARGEST for amount in amounts)
+            )
+            self.most[column] = max(self.most[column], *amounts)
+        self._cut()
+
+    def _make_room(self, n: int) -> None:
+        """Make room for ``n`` kinds."""
+        self._per_node = with_room(self._per_node, n, "F")  # compared column by column
+        self._least, self._whole = with_room(self._least, n), with_room(self._whole, n)
+        self._exclusive, self._asks_unknown = with_room(self._exclusive, n), with_room(self._asks_unknown, n)
+        self._limits_s = with_room(self._limits_s, n)
 
 
 class KindTable:
@@ -93,39 +116,17 @@ class KindTable:
         return len(self.kinds) - 1
 
     def _matrices(self) -> _Matrices:
-        """The matrices of all kinds.
-
-        New kinds are appended, if the columns are still the same; else all are rebuilt.
-        """
-        made = self._made
-        if made is None or len(made.exclusive) < len(self.kinds):
-            n_made = 0 if made is None else len(made.exclusive)
-            new = self._matrices_from(n_made)
-            if made is not None and not made.is_like(new):
-                made, new = None, self._matrices_from(0)
-            self._made = made = new if made is None else made.with_more(new)
+        """The matrices of all kinds. New kinds are added to them, unless they need other columns or larger numbers."""
+        made, width = self._made, len(self._columns)
+        if made is None or made.n < len(self.kinds):
+            is_exact = max(self._largest[0 if made is None else made.n :], default=0) <= LARGEST
+            if made is None or made.width != width or (made.is_exact and not is_exact):
+                is_exact = max(self._largest, default=0) <= LARGEST
+                made = self._made = _Matrices(width, is_exact=is_exact)
+            first = made.n
+            rows = [row + [0] * (width - len(row)) for row in self._rows[first:]]
+            made.put(self.kinds[first:], rows, self._asks_unknown[first:])
         return made
-
-    def _matrices_from(self, first: int) -> _Matrices:
-        width, shapes = len(self._columns), [kind.shape for kind in self.kinds[first:]]
-        largest = max(self._largest[first:], default=0)
-        dtype = np.int64 if largest <= LARGEST else object
-        rows = np.array([row + [0] * (width - len(row)) for row in self._rows[first:]], dtype=dtype)
-        per_node = rows.reshape(len(shapes), width)
-        return _Matrices(
-            per_node=per_node,
-            least=per_node * np.array([[shape.min_nodes] for shape in shapes], dtype=dtype).reshape(-1, 1),
-            whole=per_node * np.array([[shape.nodes] for shape in shapes], dtype=dtype).reshape(-1, 1),
-            smallest=np.where(per_node > 0, per_node, LARGEST).min(axis=0, initial=LARGEST),
-            exclusive=np.array([shape.exclusive for shape in shapes], dtype=bool),
-            asks_unknown=np.array(self._asks_unknown[first:], dtype=bool),
-            limits_s=np.array([_limit_s(kind) for kind in self.kinds[first:]], dtype=np.float64),
-            largest=largest,
-        )
-
-    def _most(self, most: Mapping[str, int], without: int) -> IntArray:
-        """The amounts in ``most`` as columns. A type that is not in it has the amount ``without``."""
-        return np.array([max(most.get(kind, without), 0) for kind in self._columns], dtype=object)
 
     @property
     def exclusive(self) -> BoolArray:
@@ -150,7 +151,7 @@ class KindTable:
     @property
     def is_exact(self) -> bool:
         """Whether every amount fits into 64 bits, so that the matrices are int64."""
-        return self._matrices().largest <= LARGEST
+        return self._matrices().is_exact
 
     def most_of(self, kinds: IntArray) -> IntArray:
         """For each type, the largest amount that any of these kinds needs with its ``min_nodes``; (n_types,).
@@ -162,7 +163,7 @@ class KindTable:
 
     def least_asked(self) -> dict[str, int]:
         """For each type with a column, the smallest positive amount that any kind asks of a node."""
-        return dict(zip(self._columns, self._matrices().smallest.tolist(), strict=True))
+        return dict(zip(self._columns, self._matrices().smallest, strict=True))
 
     def summed(self, kinds: IntArray, counts: IntArray) -> Resources:
         """The total amounts of ``counts[i]`` jobs of each ``kinds[i]``, of types with a column; int64 (n,) each."""
@@ -180,15 +181,18 @@ class KindTable:
         column, so kinds with such types are among the result.
         """
         made = self._matrices()
-        limits = self._most(most, 0)
-        found = (made.per_node > limits.astype(made.per_node.dtype)).any(axis=1) | made.asks_unknown
-        return np.asarray(found if has_empty_node else found | made.exclusive, dtype=bool)
+        found: BoolArray = made.asks_unknown.copy() if has_empty_node else made.asks_unknown | made.exclusive
+        for column, kind in enumerate(self._columns):
+            limit = max(most.get(kind, 0), 0)
+            if limit < made.most[column]:
+                found |= made.per_node[:, column] > limit
+        return found
 
     def over(self, kinds: IntArray, room: Mapping[str, int]) -> BoolArray:
         """Which of these kinds need more of a type than ``room``, even with their ``min_nodes``; bool (n,)."""
         made = self._matrices()
-        limits = self._most(room, LARGEST)
-        return np.asarray((made.least[kinds] > limits.astype(made.least.dtype)).any(axis=1), dtype=bool)
+        limits = [max(room.get(kind, LARGEST), 0) for kind in self._columns]
+        return np.asarray((made.least[kinds] > np.array(limits, dtype=made.least.dtype)).any(axis=1), dtype=bool)
 
 
 def _limit_s(kind: Kind) -> float:

@@ -15,21 +15,35 @@ _DENSE = 8
 class LeafContent:
     """A leaf's jobs by kind. ``kinds`` int64 (n_own_kinds,): ascending. ``counts``: the number of jobs of each.
 
-    ``most`` (n_types,): for each type, the largest amount that any of the kinds takes with its ``min_nodes``; columns
-    as in the table of kinds. ``asked``: the sum of all jobs. Several states of the partition may share one object.
+    ``asked``: the sum of all jobs. Several states of the partition may share one object.
     """
 
-    __slots__ = ("_of", "_tasks", "asked", "counts", "has_exclusive", "kinds", "most")
+    __slots__ = ("_has_exclusive", "_most", "_of", "_table", "_tasks", "asked", "counts", "kinds")
 
     def __init__(self, of: IntArray, table: KindTable, tasks: IntArray | None = None) -> None:
         """Count the jobs. ``of``: the kind of each job, ``tasks``: its tasks; int64 (n_jobs,). None: one each."""
         self._of = of
         self._tasks = tasks
+        self._table = table
+        self._most: IntArray | None = None
+        self._has_exclusive: bool | None = None
         self.kinds, self.counts = _counted(of, len(table))
         asked = self.counts if tasks is None else _summed(of, tasks, self.kinds)
         self.asked: Resources = table.summed(self.kinds, asked)
-        self.most: IntArray = table.most_of(self.kinds)
-        self.has_exclusive = bool(table.exclusive[self.kinds].any())
+
+    @property
+    def most(self) -> IntArray:
+        """For each type, the largest amount that any of the kinds takes with its ``min_nodes``, (n_types,)."""
+        if self._most is None:
+            self._most = self._table.most_of(self.kinds)
+        return self._most
+
+    @property
+    def has_exclusive(self) -> bool:
+        """Whether any of the kinds takes whole nodes."""
+        if self._has_exclusive is None:
+            self._has_exclusive = bool(self._table.exclusive[self.kinds].any())
+        return self._has_exclusive
 
     def is_of(self, kinds: IntArray, table: KindTable, tasks: IntArray | None = None) -> bool:
         """Whether these jobs have the same number of each kind, in any order. ``kinds`` int64 (n_jobs,).

@@ -25,6 +25,9 @@ from rankd.core.ranking.columns import BoolArray, IntArray
 BLOCK = 128
 """The number of nodes in a block. Their free amounts are compared at once."""
 
+_ONLY = np.zeros(1, dtype=np.int64)
+"""The row of the only node."""
+
 CHANGED_AT_LEAST = 192
 """The list of changed nodes has at least this size; it is larger if there are many nodes. When full, it is emptied."""
 
@@ -92,6 +95,26 @@ class Reservations(Protocol):
 
     def kept(self, limit_s: float) -> Kept | None:
         """The room that they leave to a job that starts now and runs for ``limit_s``; None means all room."""
+
+
+class OnlyNode:
+    """The same as a :class:`Finder` and its index, for a partition with one node. It needs no layout."""
+
+    def __init__(
+        self, table: NodeTable, demand: Demand, reservations: Reservations | None = None, limit_s: float = math.inf
+    ) -> None:
+        self._table = table
+        self._demand = demand
+        self._reservations = reservations
+        self._limit_s = limit_s
+
+    def best(self) -> int | None:
+        """The node, if it fits."""
+        free, demand = self._table.free[0].tolist(), self._demand
+        if any(free[column] < amount for column, amount in demand.pairs) or not demand.able[0]:
+            return None
+        kept = None if self._reservations is None else self._reservations.kept(self._limit_s)
+        return 0 if kept is None or kept.allows(_ONLY, demand)[0] else None
 
 
 class Finder:

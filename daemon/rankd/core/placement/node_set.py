@@ -32,13 +32,15 @@ class Held(msgspec.Struct, frozen=True):
     """The amounts that running jobs hold: ``rows`` int64 (n,) of the nodes, ``vectors`` int64 (n, n_types + 1).
 
     ``ends_at`` float64 (n,): when they will be free again, UTC seconds. Of devices, ``vectors`` count those that are
-    ``ok``. ``devices``: the sets that are held, by row.
+    ``ok``. ``devices``: the sets that are held, by row. ``free`` int64 (n_nodes, n_types + 1): what they leave free, if
+    it is known already; not written to.
     """
 
     rows: IntArray
     vectors: IntArray
     ends_at: FloatArray
     devices: Mapping[int, int] = {}
+    free: IntArray | None = None
 
 
 class Demand:
@@ -209,6 +211,12 @@ class NodeSet:
         found = np.full(len(self.nodes), others)
         found[[self.rows[name] for name in term.values if name in self.rows]] = not others
         return found
+
+    @cached_property
+    def most_free(self) -> IntArray:
+        """For each column, the most that any node that is up has free when it is empty, int64 (n_types + 1,)."""
+        most: IntArray = self.whole[self.up].max(axis=0, initial=0)
+        return most
 
     def matching(self, constraints: str | None) -> BoolArray:
         """Which nodes meet the constraints, whatever their states, bool (n_nodes,)."""

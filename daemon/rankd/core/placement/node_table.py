@@ -68,20 +68,31 @@ class NodeTable:
         self.nodes, self.types, self.rows = self.set.nodes, self.set.types, self.set.rows
         self.capacity, self.up = self.set.capacity, self.set.up
         self.whole = self.set.whole
-        self.free = self.whole.copy(order="F")  # compared column by column
         self._policy = policy
         self._weighed = [(column, w) for column, kind in enumerate(self.types) if (w := weights.get(kind, 0.0)) > 0]
-        if isinstance(holds, Held):
-            self.held = holds
-            np.subtract.at(self.free, holds.rows, holds.vectors)
-        else:
-            self.held = self._held(holds)
-            self.free -= self._used()
+        self.is_held_only = isinstance(holds, Held)
+        """Whether nothing is used but what jobs hold."""
+        self.held = holds if isinstance(holds, Held) else self._held(holds)
+        self.free = self._free()
+        if not self.is_held_only:
             self._fill_slots()
         self.devices = DeviceTable(self.set.devices, self.held.devices, billing or {})
         self._vectors: dict[tuple[int, int], tuple[Resources, IntArray]] = {}
         """Vectors by the ids of a demand and of amounts. The amounts are stored with them, which keeps the id."""
-        self.keys = policy.key(self.utilisation()) if self.nodes else np.empty(0)
+        self._has_order = len(self.nodes) > 1
+        """Whether keys matter: one node has no order."""
+        self.keys = policy.key(self.utilisation()) if self._has_order else np.zeros(len(self.nodes))
+
+    def _free(self) -> IntArray:
+        """What is free, without the slots of jobs if there is no :class:`.Held`."""
+        if self.held.free is not None:
+            return self.held.free.copy(order="F")
+        free = self.whole.copy(order="F")  # compared column by column
+        if self.is_held_only:
+            np.subtract.at(free, self.held.rows, self.held.vectors)
+        else:
+            free -= self._used()
+        return free
 
     def _held(self, holds: Iterable[Hold]) -> Held:
         known = [(row, hold) for hold in holds if (row := self.rows.get(hold.node)) is not None]
@@ -223,16 +234,17 @@ class NodeTable:
     def occupy(self, row: int, share: Share) -> None:
         """Take a share of this node."""
         self.free[row] -= share.vector
-        self.keys[row] = self._key(self.free[row].tolist(), self.capacity[row].tolist())
+        if self._has_order:
+            self.keys[row] = self._key(self.free[row].tolist(), self.capacity[row].tolist())
         if share.devices:
             self.devices.take(row, share.devices)
 
     def occupy_all(self, rows: IntArray, shares: Sequence[Share]) -> None:
         """Take one share of each of these nodes, int64 (n,), without duplicates."""
-        capacity = self.capacity[rows]
         is_same = all(share.vector is shares[0].vector for share in shares)
         self.free[rows] -= shares[0].vector if is_same else np.array([share.vector for share in shares])
-        self.keys[rows] = self._policy.key(self._utilisation(self.free[rows], capacity))
+        if self._has_order:
+            self.keys[rows] = self._policy.key(self._utilisation(self.free[rows], self.capacity[rows]))
         for row, share in zip(rows.tolist(), shares, strict=True):
             if share.devices:
                 self.devices.take(row, share.devices)

@@ -14,6 +14,7 @@ from operator import is_not
 import numpy as np
 
 from rankd.core.model.quantity import Resources, add_amounts
+from rankd.core.placement.grown_array import with_room
 from rankd.core.placement.job_stream import streams_of
 from rankd.core.placement.kind_table import KindTable
 from rankd.core.placement.leaf_content import LeafContent
@@ -43,8 +44,9 @@ class PartitionState:
         self.tree = QueueTree([])
         self.totals: list[tuple[str, int]] = []
         self.contents: dict[int, LeafContent] = {}
-        self.n_leaves: IntArray = np.zeros(0, dtype=np.int64)
-        self.n_jobs: IntArray = np.zeros(0, dtype=np.int64)
+        self._numbers: IntArray = np.zeros((0, 2), dtype=np.int64, order="F")
+        """The columns of ``n_leaves`` and ``n_jobs``, with room for more kinds."""
+        self.n_leaves, self.n_jobs = self._numbers[:, 0], self._numbers[:, 1]
         self.changed: set[int] | None = None
         self._total: Resources = {}
         self._jobs: dict[int, WaitingJobs] = {}
@@ -98,8 +100,8 @@ class PartitionState:
             self.index = QueueIndex(problem.queues)
         self._total, self.contents, self._jobs = dict(total), {}, {}
         self.totals = [(kind, total[kind]) for kind in sorted(total) if total[kind] > 0]
-        self.n_leaves = np.zeros(len(self.kinds), dtype=np.int64)
-        self.n_jobs = np.zeros(len(self.kinds), dtype=np.int64)
+        self._numbers = np.zeros((len(self.kinds), 2), dtype=np.int64, order="F")
+        self.n_leaves, self.n_jobs = self._numbers[:, 0], self._numbers[:, 1]
         lives: list[LiveQueue] = []
         self._n_children, self._named, self._heavier = [0] * len(problem.queues), set(), set()
         self._given, self._using, self._leaf_kinds = ([], []), set(), None
@@ -112,9 +114,10 @@ class PartitionState:
         self.tree = QueueTree(lives)
 
     def _count_new_kinds(self) -> None:
-        if more := len(self.kinds) - len(self.n_leaves):
-            self.n_leaves = np.append(self.n_leaves, np.zeros(more, dtype=np.int64))
-            self.n_jobs = np.append(self.n_jobs, np.zeros(more, dtype=np.int64))
+        n_kinds = len(self.kinds)
+        if n_kinds > len(self.n_leaves):
+            self._numbers = with_room(self._numbers, n_kinds, "F")
+            self.n_leaves, self.n_jobs = self._numbers[:n_kinds, 0], self._numbers[:n_kinds, 1]
 
     def _update_used(self, used: Mapping[int, Resources]) -> set[int]:
         touched: set[int] = set()
@@ -225,7 +228,7 @@ class PartitionState:
 
     def has_any(self, which: BoolArray) -> bool:
         """Whether there are jobs of any of these kinds; bool (n_kinds,)."""
-        return bool((self.n_jobs[which] > 0).any())
+        return bool(self.n_jobs[which].any())
 
     def leaves_with(self, which: BoolArray) -> set[int]:
         """The places of leaves that have jobs of any of these kinds, or can't be left out."""

@@ -22,11 +22,18 @@ class RoomTable:
         self._most = np.empty((0, 0), dtype=np.int64)
         self._exclusive = np.empty(0, dtype=bool)
         self._types: list[str] = []
+        self._changed: set[int] | None = None
+        """The places of the queues that have changed since the last :meth:`update`; None means all."""
+
+    def follow(self, partition: PartitionState) -> None:
+        """Note which queues the last update of the partition has changed."""
+        changed = partition.changed
+        self._changed = None if changed is None or self._changed is None else self._changed | changed
 
     def update(self, partition: PartitionState) -> None:
-        """Update the matrices for the queues that have changed in the partition."""
+        """Update the matrices for the queues that have changed."""
         shape = (len(partition.index.views), partition.kinds.n_types)
-        changed = partition.changed
+        changed, self._changed = self._changed, set()
         if changed is None or self._rooms.shape != shape:
             self._types = partition.kinds.types
             self._rooms, self._most = np.full(shape, LARGEST), np.zeros(shape, dtype=np.int64)

@@ -1,8 +1,9 @@
 """The free amounts of each node over time: ends of running jobs, starts of this cycle, and reservations.
 
 A node's free amounts are a step function of time (:mod:`rankd.core.placement.free_step`). A demand fits a node during a
-run of steps that all have room. If such a run is as long as the job's time limit, the node can be reserved. The steps
-are built for the first reservation. All instants are UTC seconds.
+run of steps that all have room. If such a run is as long as the job's time limit, the node can be reserved. Before the
+first reservation, free amounts only grow (:mod:`rankd.core.placement.free_growth`), so the steps are built for the
+second one. All instants are UTC seconds.
 
 Source: reservations of backfilling schedulers (EASY, Lifka 1995, and conservative, Mu'alem and Feitelson 2001), with
 the nodes of a reservation named and held.
@@ -17,41 +18,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rankd.core.placement.free_growth import FreeGrowth, Start, Windows
 from rankd.core.placement.free_step import FreeSteps
 from rankd.core.placement.node_set import Demand, rows_fitting
 from rankd.core.placement.node_table import NodeTable, Share
-from rankd.core.ranking.columns import BoolArray, FloatArray, IntArray
+from rankd.core.ranking.columns import BoolArray, IntArray
 
 _UNKEPT = np.iinfo(np.int64).max
-
-
-class Windows(NamedTuple):
-    """The times during which a demand fits a node for long enough: from ``begins`` to ``ends``, float64 (n,) each.
-
-    ``rows`` int64 (n,): the nodes. A node may have several windows.
-    """
-
-    rows: IntArray
-    begins: FloatArray
-    ends: FloatArray
-    limit_s: float
-
-    def instants(self, least: int) -> FloatArray:
-        """The instants at which the number of nodes grows and reaches ``least`` or more, ascending."""
-        candidates = np.unique(self.begins)
-        begun = np.searchsorted(np.sort(self.begins), candidates, side="right")
-        over = np.searchsorted(np.sort(self.ends), candidates + self.limit_s, side="left")
-        return candidates[begun - over >= least]
-
-    def at(self, instant: float, keys: FloatArray) -> list[int]:
-        """The rows that fit from ``instant`` on for the whole limit.
-
-        Rows that get room latest are first; equal ones are in the nodes' order.
-        """
-        fits = (self.begins <= instant) & (instant + self.limit_s <= self.ends)
-        rows = self.rows[fits]
-        order: list[int] = rows[np.lexsort((rows, keys[rows], -self.begins[fits]))].tolist()
-        return order
 
 
 class Kept(NamedTuple):
@@ -75,15 +48,20 @@ class Kept(NamedTuple):
 
 
 class _Horizon:
-    """The smallest free amounts of each reserved node up to an instant. Later starts and reservations update it."""
+    """The smallest free amounts of each reserved node up to an instant. Later starts and reservations update it.
 
-    __slots__ = ("free", "n_logged", "until", "version")
+    ``ends``: while there is one reservation, what each of its nodes has free now and at the instant. In between, free
+    amounts only grow, so ``free`` is the smaller of the two.
+    """
+
+    __slots__ = ("ends", "free", "n_logged", "until", "version")
 
     def __init__(self, until: float, free: IntArray, n_logged: int, version: int) -> None:
         self.until = until
         self.free = free
         self.n_logged = n_logged
         self.version = version
+        self.ends: dict[int, tuple[IntArray, IntArray]] = {}
 
 
 class Timeline:
@@ -92,10 +70,13 @@ class Timeline:
     def __init__(self, table: NodeTable, now: float) -> None:
         self._table = table
         self._now = now
-        self._begun: list[tuple[int, float, IntArray]] = []
+        self._begun: list[Start] = []
+        """The starts before the first reservation."""
+        self._growth: FreeGrowth | None = None
+        """What is free over time without reservations, and without starts after the first of them."""
         self._new: list[tuple[int, float, IntArray]] = []
         self._taken_first: IntArray | None = None
-        """What the first reservation takes of its nodes, by ascending row, while the steps lack nothing else."""
+        """What the first reservation takes of its nodes, by ascending row, while it is the only one."""
         self._steps: FreeSteps | None = None
         self._reserved = np.zeros(len(table.nodes), dtype=bool)
         self._promised: dict[int, dict[float, int]] = {}
@@ -124,10 +105,10 @@ class Timeline:
         """A job starts now on these nodes. The table has been updated before."""
         ends_at = self._now + limit_s
         for row, (vector, _) in zip(rows, shares, strict=True):
-            if self._steps is None:
+            if not self._made:
                 self._begun.append((row, ends_at, vector))
+                self._growth = None
                 continue
-            self._taken_first = None
             self._add(row, self._now, ends_at, vector)
             if self._reserved[row]:
                 self._log.append((row, ends_at, vector))
@@ -137,13 +118,14 @@ class Timeline:
 
         Of devices without a named model, only the sum is reserved. They are chosen when the job starts.
         """
-        is_first = not self._made and not self._new
+        self._growing()
         for row in rows:
             self._add(row, at, at + limit_s, self._taken(row, demand))
             self._reserved[row] = True
             self._promised.setdefault(row, {})[at] = job
         self._has_endless_reservation |= limit_s == math.inf
         self._made.append((at, np.array(rows)))
+        is_first = len(self._made) == 1
         self._taken_first = np.array([self._taken(row, demand) for row in sorted(rows)]) if is_first else None
         self._starts_at = sorted({*self._starts_at, at})
 
@@ -163,6 +145,8 @@ class Timeline:
         table = self._table
         held = table.held
         coming = held.ends_at < math.inf
+        if table.is_held_only and coming.all():
+            return table.set.most_free
         free = table.free.copy()
         np.add.at(free, held.rows[coming], held.vectors[coming])
         most: IntArray = free[table.up].max(axis=0, initial=0)
@@ -173,6 +157,8 @@ class Timeline:
 
         Returns None if it surely never fits at least ``least`` nodes at once.
         """
+        if not self._made:
+            return self._growing().windows(demand, limit_s, least)
         steps = self._up_to_date()
         fits = demand.able[steps.rows]
         for column, amount in demand.pairs:
@@ -206,30 +192,37 @@ class Timeline:
         """The room that a job may use that lasts beyond ``until``, when a reservation begins, if it delays no other."""
         horizon = self._horizons.get(until)
         if horizon is None:
-            horizon = self._horizons[until] = _Horizon(until, self._least_until(until), len(self._log), self.version)
-        elif horizon.n_logged < len(self._log) or horizon.version < self.version:
+            horizon = self._horizons[until] = self._new_horizon(until)
+        if horizon.n_logged < len(self._log) or horizon.version < self.version:
             self._catch_up(horizon)
         return Kept(horizon.free, self._table)
 
-    def _least_until(self, until: float) -> IntArray:
+    def _new_horizon(self, until: float) -> _Horizon:
         """The smallest free amounts of each reserved node, in steps that begin up to ``until``; no bound for others."""
         rows = np.flatnonzero(self._reserved)
         least = np.full(self._table.free.shape, _UNKEPT)
-        taken, steps = self._taken_first, self._steps
-        if taken is None or steps is None:
+        taken = self._taken_first
+        if taken is None:
             least[rows] = self._up_to_date().least(rows, until)
-        else:  # until a first reservation begins, free amounts only grow
-            least[rows] = np.minimum(steps.at(rows, self._now), steps.at(rows, until) - taken)
-        return least
+            return _Horizon(until, least, len(self._log), self.version)
+        growth = self._growing()
+        now, then = growth.at(rows, self._now), growth.at(rows, until) - taken
+        least[rows] = np.minimum(now, then)
+        horizon = _Horizon(until, least, 0, self.version)
+        horizon.ends = dict(zip(rows.tolist(), zip(now, then, strict=True), strict=True))
+        return horizon
 
     def _catch_up(self, horizon: _Horizon) -> None:
         """Update a horizon with the reservations that begin up to it, and with starts on reserved nodes.
 
-        The amounts of starts that last beyond the horizon are subtracted. Other changed nodes are computed again.
+        With one reservation, amounts are subtracted as long as they are held. With several, the amounts of starts that
+        last beyond the horizon are subtracted, and other changed nodes are computed again.
         """
         again = set()
         for row, ends_at, vector in self._log[horizon.n_logged :]:
-            if ends_at > horizon.until:
+            if (ends := horizon.ends.get(row)) is not None:
+                horizon.free[row] = _started(ends, vector, lasts=ends_at > horizon.until)
+            elif ends_at > horizon.until:
                 horizon.free[row] -= vector
             else:
                 again.add(row)
@@ -237,32 +230,30 @@ class Timeline:
         if again or reserved:
             rows = np.unique(np.concatenate([np.array(list(again), dtype=np.int64), *reserved]))
             horizon.free[rows] = self._up_to_date().least(rows, horizon.until)
+        if horizon.version < self.version:
+            horizon.ends = {}
         horizon.n_logged, horizon.version = len(self._log), self.version
 
     def _up_to_date(self) -> FreeSteps:
         """The steps, with all starts and reservations."""
-        steps = self._steps = self._steps or self._build()
+        steps = self._steps = self._steps or self._growing().steps()
         if self._new:
             rows, times, vectors = zip(*self._new, strict=True)
             steps.change(np.array(rows), np.array(times), np.array(vectors))
-            self._new, self._taken_first = [], None
+            self._new = []
         return steps
 
-    def _build(self) -> FreeSteps:
-        """The first steps: the amounts free now, and those that become free when running jobs end.
+    def _growing(self) -> FreeGrowth:
+        """What is free without reservations. After the first one it stays as it is."""
+        if self._growth is None:
+            self._growth = FreeGrowth(self._table, self._now, self._begun)
+        return self._growth
 
-        Jobs over their time limit count as ending now.
-        """
-        table, now = self._table, self._now
-        held = table.held
-        up = np.flatnonzero(table.up)
-        coming = table.up[held.rows] & (held.ends_at < math.inf)
-        begun = [event for event in self._begun if event[1] < math.inf]
-        vectors = np.array([vector for _, _, vector in begun], dtype=np.int64).reshape(len(begun), table.free.shape[1])
-        ends = np.concatenate([held.ends_at[coming], np.array([at for _, at, _ in begun], dtype=np.float64)])
-        return FreeSteps(
-            len(table.nodes),
-            np.concatenate([up, held.rows[coming], np.array([row for row, _, _ in begun], dtype=np.int64)]),
-            np.concatenate([np.full(len(up), now), np.maximum(ends, now)]),
-            np.concatenate([table.free[up], held.vectors[coming], vectors]),
-        )
+
+def _started(ends: tuple[IntArray, IntArray], vector: IntArray, *, lasts: bool) -> IntArray:
+    """The smaller of what is free now and later, after a start that takes ``vector`` now. ``lasts``: also later."""
+    now, later = ends
+    now -= vector
+    if lasts:
+        later -= vector
+    return np.minimum(now, later)

@@ -39,6 +39,38 @@ def test_amounts_without_a_column_leave_sums_within_64_bits():
     assert not KindTable(table.kinds).is_exact
 
 
+def test_kinds_that_are_added_one_by_one_are_as_if_they_were_added_at_once():
+    rng = random.Random(3)
+    for largest in (50, LARGEST):  # with the second, most sums need more than 64 bits
+        kinds = [kind(a_shape(rng, largest), time_limit_s=rng.choice([None, 60.0])) for _ in range(40)]
+        table = KindTable(known={"vcore", "memory", "gpu"})
+        for number, one in enumerate(kinds, start=1):
+            table.add(one)
+            at_once = KindTable(kinds[:number], known={"vcore", "memory", "gpu"})
+            most, every = {"vcore": rng.randint(0, largest), "memory": -1}, np.arange(number)
+            assert table.least_asked() == at_once.least_asked()
+            assert table.is_exact == at_once.is_exact
+            assert table.limits_s.tolist() == at_once.limits_s.tolist()
+            assert table.exclusive.tolist() == at_once.exclusive.tolist()
+            assert table.most_of(every).tolist() == at_once.most_of(every).tolist()
+            assert table.summed(every, every) == at_once.summed(every, every)
+            assert table.over(every, most).tolist() == at_once.over(every, most).tolist()
+            for is_empty in (True, False):
+                expected = [asks_more(one, most, is_empty=is_empty) for one in kinds[:number]]
+                assert table.asking_more(most, has_empty_node=is_empty).tolist() == expected
+
+
+def a_shape(rng, largest):
+    types = [name for name in ("vcore", "memory", "gpu", "other") if rng.random() < 0.6] or ["vcore"]
+    resources = {name: rng.randint(1, largest) for name in types}
+    return shape(resources=resources, nodes=rng.randint(1, 3), exclusive=rng.random() < 0.2)
+
+
+def asks_more(one, most, *, is_empty):
+    asked = one.shape.resources.items()
+    return any(amount > most.get(name, 0) for name, amount in asked) or (one.shape.exclusive and not is_empty)
+
+
 def outcome(given):
     found = run_cycle(given, Fair())
     return found.placements, found.reservations, set(found.own), set(found.common)

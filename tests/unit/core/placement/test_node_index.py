@@ -8,7 +8,7 @@ from builder import shape
 
 from rankd.core.model.node import Node, NodeState
 from rankd.core.placement import node_index
-from rankd.core.placement.node_index import Finder, NodeIndex
+from rankd.core.placement.node_index import Finder, NodeIndex, OnlyNode
 from rankd.core.placement.node_table import NodeTable
 from rankd.core.placement.timeline import Kept
 from rankd_plugins.node_sort.binpacking import Binpacking
@@ -83,6 +83,21 @@ def test_the_index_finds_what_a_look_at_all_nodes_finds(monkeypatch, policy, blo
         if found is not None:
             index.occupy(found, index.table.share(found, demands[place]))
     assert any(finder.best() is None for finder in finders)  # the nodes were filled up
+
+
+def test_the_only_node_is_found_as_by_a_finder():
+    rng = random.Random(11)
+    for _ in range(60):
+        table = NodeTable(many_nodes(rng, 1), Fair(), WEIGHTS)
+        free = np.full(table.free.shape, rng.choice([1500, np.iinfo(np.int64).max]))
+        reserved = Reserved(free, table)
+        reserved.version = 1
+        for given in (None, reserved):
+            for demand in (table.demand(asked) for asked in some_shapes(rng, 6)):
+                found = OnlyNode(table, demand, given).best()
+                assert found == Finder(NodeIndex(table), demand, given).best()
+                if found is not None:
+                    table.occupy(found, table.share(found, demand))
 
 
 class Reserved:
