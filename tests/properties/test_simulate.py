@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from simulated import a_job, a_site, as_tuples, lived_through
 
 from rankd.core.model.node import Node
-from rankd.core.model.setting import SchedulingSettings
+from rankd.core.model.setting import PrioritySettings, SchedulingSettings
+from rankd.core.simulate.simulator import Simulation
 
 PROCESSORS = 6
 JOBS = st.lists(
@@ -36,6 +37,28 @@ def test_each_start_is_that_of_textbook_backfilling(jobs, rule):
 def test_each_start_is_that_of_textbook_conservative_backfilling(jobs):
     site = a_site(PROCESSORS, scheduling=SchedulingSettings(backfill="conservative"))
     assert lived_through(site, jobs) == conservative(as_tuples(jobs), PROCESSORS)
+
+
+@given(
+    JOBS,
+    st.builds(
+        lambda backfill, order, depth: SchedulingSettings(
+            backfill=backfill, backfill_order=order if backfill == "easy" else "rank", reserve_depth=depth
+        ),
+        st.sampled_from(["easy", "easy", "conservative", "none", "strict"]),
+        st.sampled_from(["rank", "shortest"]),
+        st.integers(1, 3),
+    ),
+    st.sampled_from(["fcfs", "class"]),
+    st.sampled_from(["requested", "exact"]),
+)
+@settings(max_examples=effort(40, 200), deadline=None)
+def test_cycles_that_are_left_out_would_start_nothing(jobs, scheduling, policy, runtime):
+    site = a_site(PROCESSORS, scheduling=scheduling, priority=PrioritySettings(policy=policy))
+    some, every = Simulation(site, jobs, runtime), Simulation(site, jobs, runtime)
+    every._can_stand = False
+    few, many = [[one for one in simulation.decisions() if one.placements] for simulation in (some, every)]
+    assert [(one.now, one.placements) for one in few] == [(one.now, one.placements) for one in many]
 
 
 @given(JOBS)

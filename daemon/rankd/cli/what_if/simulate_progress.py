@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import time
 from typing import TYPE_CHECKING
@@ -23,6 +24,14 @@ _PARTS = {
 
 def live_through(simulation: Simulation, name: str) -> None:
     """Run all of a simulation. On a terminal, one line tells how far it is and how long it will take."""
+    gc.freeze()  # else the garbage collector goes through all jobs of the trace again and again
+    try:
+        _live_through(simulation, name)
+    finally:
+        gc.unfreeze()
+
+
+def _live_through(simulation: Simulation, name: str) -> None:
     shows = sys.stderr.isatty()
     begun = shown_at = time.monotonic()
     total = len(simulation.work.jobs)

@@ -95,6 +95,8 @@ class FreeGrowth:
         """What each node has free after each return, int64 (n, n_types + 1)."""
         rows, _, amounts = self._returns
         sums: IntArray = np.cumsum(amounts, axis=0)
+        if len(self.free) == 1:
+            return sums + self.free
         firsts = np.flatnonzero(rows[1:] != rows[:-1]) + 1
         if len(firsts):
             counts = np.diff(firsts, append=len(rows))
@@ -106,9 +108,10 @@ class FreeGrowth:
         rows, times, _ = self._returns
         fits_now = demand.able & rows_fitting(self.free, demand)
         fits = rows_fitting(self._grown, demand) & (demand.able & ~fits_now)[rows]
-        places = np.flatnonzero(fits)
-        places = places[np.diff(rows[places], prepend=-1) > 0]
-        from_now = np.flatnonzero(fits_now)
+        places = fits.nonzero()[0]
+        is_first = np.ones(len(places), dtype=bool)
+        np.not_equal(rows[places[1:]], rows[places[:-1]], out=is_first[1:])
+        places, from_now = places[is_first], fits_now.nonzero()[0]
         of = np.concatenate([from_now, rows[places]])
         if len(of) < least:
             return None
@@ -116,13 +119,13 @@ class FreeGrowth:
         return Windows(of, begins, np.full(len(of), np.inf), limit_s)
 
     def at(self, rows: IntArray, instant: float) -> IntArray:
-        """What these nodes, ascending, have free at an instant, int64 (n, n_types + 1)."""
-        of, times, amounts = self._returns
-        places = np.searchsorted(rows, of)
-        places[places == len(rows)] = 0
-        is_back = (times <= instant) & (rows[places] == of)
-        free = self.free[rows]
-        np.add.at(free, places[is_back], amounts[is_back])
+        """What these nodes have free at an instant, int64 (n, n_types + 1). A new array."""
+        of, times, _ = self._returns
+        free, is_back = self.free[rows], times <= instant
+        if is_back.any():
+            n_back = np.bincount(of[is_back], minlength=len(self.free))[rows]
+            some = n_back > 0
+            free[some] = self._grown[(of.searchsorted(rows) + n_back - 1)[some]]
         return free
 
     def steps(self) -> FreeSteps:

@@ -188,6 +188,16 @@ class KindTable:
                 found |= made.per_node[:, column] > limit
         return found
 
+    def any_within(self, kinds: IntArray, most: Mapping[str, int]) -> bool:
+        """Whether any of these kinds, int64 (n,), asks a node for no more of any type than ``most``."""
+        made = self._matrices()
+        fits = ~made.asks_unknown[kinds]
+        for column, kind in enumerate(self._columns):
+            limit = max(most.get(kind, 0), 0)
+            if limit < made.most[column]:
+                fits &= made.per_node[kinds, column] <= limit
+        return bool(fits.any())
+
     def over(self, kinds: IntArray, room: Mapping[str, int]) -> BoolArray:
         """Which of these kinds need more of a type than ``room``, even with their ``min_nodes``; bool (n,)."""
         made = self._matrices()

@@ -10,6 +10,8 @@ from rankd.core.ranking.columns import IntArray
 
 _DENSE = 8
 """If a leaf has more jobs than 1 / this of the kinds, they are counted in an array of all kinds."""
+_FEW_KINDS = 4096
+"""The same if there are fewer kinds than this: then it takes less time than to sort two jobs."""
 
 
 class LeafContent:
@@ -78,7 +80,7 @@ def _summed(of: IntArray, tasks: IntArray, kinds: IntArray) -> IntArray:
 
 def _counted(kinds: IntArray, n_kinds: int) -> tuple[IntArray, IntArray]:
     """The distinct kinds, ascending, and the count of each."""
-    if len(kinds) * _DENSE > n_kinds:
+    if len(kinds) * _DENSE > n_kinds or n_kinds < _FEW_KINDS:
         counts = np.bincount(kinds, minlength=n_kinds)
         found = np.flatnonzero(counts)
         return found, counts[found]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Literal
 
 import msgspec
@@ -22,6 +23,7 @@ Backfill = Literal["easy", "conservative", "none", "strict"]
 BackfillOrder = Literal["rank", "shortest"]
 
 
+@cache
 def no_applications() -> Applications:
     """A table without any named application."""
     return Applications(created_at=np.empty(0), id_places=np.empty(0, dtype=np.int64))

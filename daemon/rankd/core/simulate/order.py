@@ -31,16 +31,20 @@ class Order(Protocol):
     def pending(self) -> IntArray:
         """All pending jobs, int64 (n,)."""
 
+    def are_last(self, places: IntArray) -> bool:
+        """Whether these pending jobs, int64 (n,), surely come after all other ones, now and later."""
+
     def waiting(self, now: float, kinds: IntArray) -> Mapping[int, WaitingJobs]:
         """The jobs of each leaf, in order. ``kinds`` int64 (n_jobs of the population,): the kind of each job."""
 
 
 class LiveOrder:
-    """Ranks the pending jobs at each instant."""
+    """Ranks the pending jobs at each instant. A job that waits alone needs no rank: then usage is settled only."""
 
-    def __init__(self, work: Population, rank: RankJobs) -> None:
+    def __init__(self, work: Population, rank: RankJobs, settle: Callable[[float], None]) -> None:
         self._work = work
         self._rank = rank
+        self._settle = settle
         self._pending = np.empty(0, dtype=np.int64)
 
     def add(self, places: IntArray) -> None:
@@ -55,8 +59,15 @@ class LiveOrder:
         """See :class:`Order`."""
         return self._pending
 
+    def are_last(self, places: IntArray) -> bool:
+        """See :class:`Order`. Priorities change with time."""
+        return len(places) == len(self._pending)
+
     def waiting(self, now: float, kinds: IntArray) -> Mapping[int, WaitingJobs]:
         """See :class:`Order`."""
+        if len(self._pending) == 1:
+            self._settle(now)
+            return by_leaf(self._work, self._pending, np.zeros(1, dtype=np.int64), kinds)
         ranking = self._rank(self._pending, now)
         return by_leaf(self._work, ranking.ids - 1, ranking.ranked_priorities, kinds)
 
@@ -82,19 +93,28 @@ class StaticOrder:
 
     def add(self, places: IntArray) -> None:
         """See :class:`Order`."""
-        ranks = np.sort(self._ranks[places])
-        self._pending = np.insert(self._pending, np.searchsorted(self._pending, ranks), ranks)
+        ranks, pending = np.sort(self._ranks[places]), self._pending
+        if not len(pending) or pending[-1] < ranks[0]:
+            self._pending = np.concatenate([pending, ranks])
+        else:
+            self._pending = np.insert(pending, np.searchsorted(pending, ranks), ranks)
         self._made = None
 
     def remove(self, places: IntArray) -> None:
         """See :class:`Order`."""
-        self._pending = np.delete(self._pending, np.searchsorted(self._pending, self._ranks[places]))
+        stays = np.ones(len(self._pending), dtype=bool)
+        stays[np.searchsorted(self._pending, self._ranks[places])] = False
+        self._pending = self._pending[stays]
         self._made = None
 
     def pending(self) -> IntArray:
         """See :class:`Order`."""
         found: IntArray = self._places[self._pending]
         return found
+
+    def are_last(self, places: IntArray) -> bool:
+        """See :class:`Order`."""
+        return not len(places) or bool(self._pending[-len(places)] == self._ranks[places].min())
 
     def waiting(self, now: float, kinds: IntArray) -> Mapping[int, WaitingJobs]:  # noqa: ARG002 - time changes nothing
         """See :class:`Order`."""

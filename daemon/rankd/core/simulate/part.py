@@ -81,10 +81,7 @@ class Part:
             pending = pending[self._work.columns.partitions[pending] == self.number]
         if not len(pending) or not self.nodes.nodes:
             return False
-        most = self.running.free[:, :-1].max(axis=0).tolist()
-        sizes = dict(zip(self.nodes.types, most, strict=True))
-        too_large = kinds.table.asking_more(sizes, has_empty_node=True)
-        return not bool(too_large[kinds.of_jobs[pending]].all())
+        return kinds.table.any_within(kinds.of_jobs[pending], self.running.most_free)
 
     def problem(self, now: float, waiting: Mapping[int, WaitingJobs], kinds: SimulatedKinds) -> PartitionProblem:
         """What a cycle would decide on now. ``waiting``: the jobs of all leaves of the site."""

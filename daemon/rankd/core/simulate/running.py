@@ -18,15 +18,16 @@ class Running:
     """Columns of the running jobs, one row per job and node. :attr:`next_end_s` is when the next of them ends."""
 
     def __init__(self, nodes: NodeSet) -> None:
+        self._nodes = nodes
         self._places = np.empty(0, dtype=np.int64)
         self._ends_s = np.empty(0)
         self._latest_s = np.empty(0)
         self._sets: dict[int, Mapping[int, int]] = {}
         """The devices of jobs that have some, by row of nodes."""
-        self.held = Held(np.empty(0, dtype=np.int64), np.empty((0, len(nodes.types) + 1), dtype=np.int64), np.empty(0))
+        no_rows, no_vectors = np.empty(0, dtype=np.int64), np.empty((0, len(nodes.types) + 1), dtype=np.int64)
+        self.held = Held(no_rows, no_vectors, np.empty(0), free=nodes.whole)
         self.next_end_s = math.inf
-        self.free = nodes.whole.copy()
-        """What each node has free now, int64 (n_nodes, n_types + 1)."""
+        self._most_free: dict[str, int] | None = None
 
     def __len__(self) -> int:
         """The number of rows."""
@@ -37,8 +38,22 @@ class Running:
         """The place of the job of each row, int64 (n,); the rows are those of :attr:`held`."""
         return self._places
 
+    @property
+    def free(self) -> IntArray:
+        """What each node has free now, int64 (n_nodes, n_types + 1)."""
+        return self._nodes.whole if self.held.free is None else self.held.free
+
+    @property
+    def most_free(self) -> Mapping[str, int]:
+        """The most that any node has free now, by type."""
+        if self._most_free is None:
+            most = self.free[:, :-1].max(axis=0).tolist()
+            self._most_free = dict(zip(self._nodes.types, most, strict=True))
+        return self._most_free
+
     def start(self, places: Sequence[int], parts: Sequence[Given], work: Population, now: float) -> None:
         """Jobs start now. ``parts``: what each of them gets."""
+        self._most_free = None
         counts = [len(own.rows) for own in parts]
         rows = np.array([row for own in parts for row in own.rows], dtype=np.int64)
         vectors = np.concatenate([own.vectors for own in parts])
@@ -52,8 +67,8 @@ class Running:
             np.concatenate([self.held.vectors, vectors]),
             np.concatenate([self.held.ends_at, now + work.expected_s[repeated]]),
             self._devices(),
+            _changed(self.free, rows, -vectors),
         )
-        np.subtract.at(self.free, rows, vectors)
         self.next_end_s = float(self._ends_s.min())
 
     def _devices(self) -> Mapping[int, int]:
@@ -68,14 +83,14 @@ class Running:
         """Forget the jobs that have ended by now; returns their places, int64 (n,), ascending."""
         if self.next_end_s > now:
             return self._places[:0]
-        runs = self._ends_s > now
+        runs, self._most_free = self._ends_s > now, None
         ended = np.unique(self._places[~runs])
         for place in ended.tolist() if self._sets else ():
             self._sets.pop(place, None)
         self._places, self._ends_s, held = self._places[runs], self._ends_s[runs], self.held
         self._latest_s = self._latest_s[runs]
-        np.add.at(self.free, held.rows[~runs], held.vectors[~runs])
-        self.held = Held(held.rows[runs], held.vectors[runs], held.ends_at[runs], self._devices())
+        free = _changed(self.free, held.rows[~runs], held.vectors[~runs])
+        self.held = Held(held.rows[runs], held.vectors[runs], held.ends_at[runs], self._devices(), free)
         self.next_end_s = float(self._ends_s.min(initial=math.inf))
         return ended
 
@@ -84,7 +99,14 @@ class Running:
         late = self.held.ends_at <= now
         if late.any():
             ends_at = np.where(late, self._latest_s, self.held.ends_at)
-            self.held = Held(self.held.rows, self.held.vectors, ends_at, self.held.devices)
+            self.held = Held(self.held.rows, self.held.vectors, ends_at, self.held.devices, self.held.free)
+
+
+def _changed(free: IntArray, rows: IntArray, vectors: IntArray) -> IntArray:
+    """A copy of what is free, with these amounts added at these rows. A cycle may still have the old one."""
+    changed = free.copy()
+    np.add.at(changed, rows, vectors)
+    return changed
 
 
 class UsageBook:
@@ -107,7 +129,8 @@ class UsageBook:
 
     def end(self, places: IntArray, now: float) -> None:
         """Jobs end now."""
-        self._until[np.isin(self._open, places)] = now
+        for place in places.tolist():
+            self._until[self._open == place] = now
 
     def usage(self) -> Usage:
         """The usage for a pass."""

@@ -2,8 +2,8 @@
 
 At each instant with an event, first all jobs end that end then, then all jobs are submitted that are submitted then.
 After that there is one pass of the ranking (:func:`.rank`) and one scheduling cycle (:func:`.run_cycle`) of each
-partition, unless no node there has room for any pending job. Nothing else decides. Pure: the same input gives the same
-result.
+partition, unless no node there has room for any pending job, or what waits is known to wait on
+(:mod:`rankd.core.simulate.standstill`). Nothing else decides. Pure: the same input gives the same result.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from rankd.core.simulate.population import Population, populate
 from rankd.core.simulate.predictor import Predictor, Runtime
 from rankd.core.simulate.running import UsageBook
 from rankd.core.simulate.site import Site
+from rankd.core.simulate.standstill import can_stand_still
 from rankd.core.simulate.trace import WorkJob
 
 
@@ -63,8 +64,14 @@ class Simulation:
         )
         self._arrived = 0
         self.starts_s: FloatArray = np.full(len(jobs), math.nan)
-        is_static = site.priority.policy != "multifactor"
-        self._order: Order = StaticOrder(self.work, self._rank) if is_static else LiveOrder(self.work, self._rank)
+        self._is_static = site.priority.policy != "multifactor"
+        self._unchanged = self._unchanged_state()
+        self._order: Order = (
+            StaticOrder(self.work, self._rank) if self._is_static else LiveOrder(self.work, self._rank, self._settle)
+        )
+        self._stands = False
+        """Whether no job that waits can start before another one ends: see :mod:`rankd.core.simulate.standstill`."""
+        self._can_stand = self._is_static and self._predictor.is_exact and can_stand_still(self.work, self.parts)
 
     @property
     def n_arrived(self) -> int:
@@ -79,8 +86,12 @@ class Simulation:
     def decisions(self, until: float = math.inf) -> Iterator[Decision]:
         """Go from event to event, up to ``until``, and return what each cycle decides."""
         while (now := self._next_s()) < math.inf and now <= until:
-            self._end(now)
-            self._submit(now)
+            has_ended, new = self._end(now), self._submit(now)
+            if has_ended or any(part.reserved_s <= now for part in self.parts):
+                self._stands = False
+            if self._stands and not self._may_pass(new):
+                continue
+            self._stands = self._can_stand
             if able := self._able():
                 yield self._decide(able, now)
 
@@ -89,16 +100,22 @@ class Simulation:
         arrival_s = float(submitted[self._arrived]) if self._arrived < len(submitted) else math.inf
         return min(arrival_s, *(part.next_s for part in self.parts))
 
-    def _end(self, now: float) -> None:
+    def _end(self, now: float) -> bool:
+        """End the jobs that end by now. Returns whether there are any."""
+        n_ended = 0
         for part in self.parts:
             ended = part.end(now)
             if len(ended):
-                self._book.end(ended, now)
+                n_ended += len(ended)
+                if not self._is_static:
+                    self._book.end(ended, now)
                 self._predictor.end(ended)
             if not self._predictor.is_exact:
                 part.running.outlive(now)
+        return n_ended > 0
 
-    def _submit(self, now: float) -> None:
+    def _submit(self, now: float) -> IntArray:
+        """Add the jobs that are submitted by now. Returns their places."""
         last = int(np.searchsorted(self.work.columns.submitted_at, now, side="right"))
         new = np.arange(self._arrived, last, dtype=np.int64)
         if len(new):
@@ -106,6 +123,14 @@ class Simulation:
             self._kinds.add(new, self._order.pending())
             self._order.add(new)
             self._arrived = last
+        return new
+
+    def _may_pass(self, new: IntArray) -> bool:
+        """At a standstill: whether any of the new jobs may start, or change what is reserved for others."""
+        if not self._order.are_last(new):
+            return True
+        is_blocked = self._site.scheduling.backfill == "strict" and len(self._order.pending()) > len(new)
+        return not is_blocked and self.parts[0].may_start(new, self._kinds)
 
     def _able(self) -> list[Part]:
         """The partitions in which a cycle might start a job. In the others it would not, and is left out."""
@@ -121,7 +146,8 @@ class Simulation:
             if outcome.placements:
                 places = part.start(outcome.placements, now, self._kinds)
                 self.starts_s[places] = now
-                self._book.start(places, now)
+                if not self._is_static:
+                    self._book.start(places, now)
                 self._order.remove(np.array(places, dtype=np.int64))
         return Decision(
             now,
@@ -131,23 +157,33 @@ class Simulation:
 
     def _rank(self, places: IntArray, now: float) -> Ranking:
         usage = self._book.usage()
-        ranking = rank(self._state(places), self._site.priority, self._site.factors, now)
+        state = msgspec.structs.replace(
+            self._unchanged,
+            jobs=self.work.columns.take(places),
+            usage=usage,
+            used={queue: used for part in self.parts for queue, used in part.leaves_used.items()},
+        )
+        ranking = rank(state, self._site.priority, self._site.factors, now)
         self._book.settle(usage, now)
         return ranking
 
-    def _state(self, places: IntArray) -> RankingState:
+    def _settle(self, now: float) -> None:
+        """What a pass does with usage."""
+        self._book.settle(self._book.usage(), now)
+
+    def _unchanged_state(self) -> RankingState:
+        """What is the same in each pass; the rest is that of no pass yet."""
         work, qos = self.work, self._site.qos
-        ids = np.arange(work.tree.n_users, dtype=np.int64)
         factors = [math.nan if one.factor is None else one.factor for one in qos]
         return RankingState(
-            jobs=work.columns.take(places),
+            jobs=work.columns,
             tree=work.tree,
-            association_ids=ids,
+            association_ids=np.arange(work.tree.n_users, dtype=np.int64),
             usage=self._book.usage(),
             qos_priorities=np.array([one.priority for one in qos], dtype=np.float64),
             qos_factors=np.array(factors, dtype=np.float64),
             queues=[part.views for part in self.parts],
-            used={queue: used for part in self.parts for queue, used in part.leaves_used.items()},
+            used={},
             shapes=work.totals,
             totals=[part.nodes.totals for part in self.parts],
             partition_nodes=np.array([part.n_nodes for part in self.parts]),

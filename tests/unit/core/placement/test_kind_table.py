@@ -58,6 +58,9 @@ def test_kinds_that_are_added_one_by_one_are_as_if_they_were_added_at_once():
             for is_empty in (True, False):
                 expected = [asks_more(one, most, is_empty=is_empty) for one in kinds[:number]]
                 assert table.asking_more(most, has_empty_node=is_empty).tolist() == expected
+            some = np.array(rng.sample(range(number), rng.randint(0, min(number, 3))), dtype=np.int64)
+            expected = [not asks_more(kinds[place], most, is_empty=True) for place in some.tolist()]
+            assert table.any_within(some, most) == any(expected)
 
 
 def a_shape(rng, largest):

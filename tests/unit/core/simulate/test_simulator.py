@@ -114,6 +114,12 @@ def test_the_limits_of_users_count_what_runs():
     assert lived_through(a_site(4, root=root), jobs) == [0.0, 10.0, 0.0]
 
 
+def test_a_new_job_that_no_node_has_room_for_needs_no_cycle_while_others_wait_on():
+    jobs = [a_job(0, 90, 3), a_job(1, 10, 4), a_job(2, 99, 1, 200), a_job(3, 10, 4), a_job(4, 10, 1)]
+    cycles = [one.now for one in Simulation(a_site(4), jobs).decisions()]
+    assert cycles == [0.0, 2.0, 4.0, 14.0, 90.0, 100.0, 199.0]  # none at 3: the job of 2 would still delay that of 1
+
+
 def test_the_same_input_decides_the_same():
     jobs, _ = part_of_ctc(most=100)
     site = a_site(338, priority=PrioritySettings())

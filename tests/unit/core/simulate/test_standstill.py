@@ -1,0 +1,47 @@
+"""Where a start may change which job is next, or which node is reserved, no cycle is left out."""
+
+import pytest
+from simulated import a_job, a_site
+
+from rankd.core.model.node import Node
+from rankd.core.model.setting import PrioritySettings
+from rankd.core.simulate.simulator import Simulation
+
+MAXIMUM = {"name": "default", "resources": {"max": {"vcore": "3"}}}
+LIMITS = {"name": "default", "limits": [{"users": ["*"], "maxresources": {"vcore": "1"}}]}
+TWO_NODES = [Node(name=name, capacity={"vcore": 4000}) for name in "ab"]
+WITH_MEMORY = [Node(name="a", capacity={"vcore": 4000, "memory": 2**30})]
+JOBS = [a_job(0, 5, 1, 9), a_job(0, 5, 2, 9, queue="q1")]
+
+
+def can_stand(site, jobs=JOBS, runtime="requested"):
+    return Simulation(site, jobs, runtime)._can_stand
+
+
+def test_a_pool_with_one_queue_and_a_fixed_order_can():
+    assert can_stand(a_site(4))
+    assert can_stand(a_site(4, priority=PrioritySettings(policy="class")))
+    assert can_stand(a_site(4), runtime="exact")
+    assert can_stand(a_site(4), [])
+
+
+@pytest.mark.parametrize(
+    "site",
+    [
+        a_site(4, priority=PrioritySettings()),
+        a_site(TWO_NODES),
+        a_site(WITH_MEMORY),
+        a_site(4, root={"name": "root", "queues": [{"name": "default"}, {"name": "q1"}]}),
+        a_site(4, root={"name": "root", "queues": [MAXIMUM]}),
+        a_site(4, root={"name": "root", "queues": [LIMITS]}),
+        a_site(4, root={"name": "root", "queues": [{"name": "default", "maxapplications": 2}]}),
+    ],
+    ids=["multifactor", "two nodes", "memory", "two queues", "a maximum", "limits", "maxapplications"],
+)
+def test_other_sites_can_not(site):
+    assert not can_stand(site)
+
+
+def test_jobs_that_may_run_longer_than_the_scheduler_expects_can_not():
+    assert not can_stand(a_site(4), runtime="mean2")
+    assert not can_stand(a_site(4), [a_job(0, 99, 1, 9)])
