@@ -6,12 +6,14 @@ is done again in its own transaction, so that an impossible or faulty one does n
 whether the transaction was committed, no work is done again: only the asker can repeat it, by its key.
 
 Where other processes do such works too, a :class:`Watch` compares what this one knows with the records at the beginning
-of each transaction. From then on, nobody else can write until its end.
+of each transaction. From then on, nobody else can write until its end. Only then are the works chosen: what arrives
+while others write belongs to this transaction, not to the next.
 """
 
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
@@ -76,19 +78,29 @@ class _Work(NamedTuple):
 
 
 class _Turns:
-    """The waiting works by client. After its turn, a client comes after all others."""
+    """The waiting works by client. After its turn, a client comes after all others. Used by the loop and the writer."""
 
     def __init__(self) -> None:
+        self._lock = threading.Lock()
         self._by_client: dict[str, deque[_Work]] = {}
         self.count = 0
         self.weight = 0
 
     def put(self, client: str, work: _Work) -> None:
-        self._by_client.setdefault(client, deque()).append(work)
-        self.count += 1
-        self.weight += work.weight
+        with self._lock:
+            self._by_client.setdefault(client, deque()).append(work)
+            self.count += 1
+            self.weight += work.weight
 
-    def take(self) -> _Work:
+    def take(self, group: list[_Work]) -> None:
+        """Move works to this group, until it is full or none waits."""
+        weight = sum(work.weight for work in group)
+        with self._lock:
+            while self.count and weight < MAX_GROUP:
+                group.append(self._next())
+                weight += group[-1].weight
+
+    def _next(self) -> _Work:
         client = next(iter(self._by_client))
         works = self._by_client.pop(client)
         if len(works) > 1:
@@ -156,11 +168,10 @@ class GroupCommit:
         await self._until_some()
         if self._waiting.weight < MAX_GROUP:
             await asyncio.sleep(0)  # other tasks that are ready to run may add to the group
-        group, weight = list[_Work](), 0
-        while self._waiting.count and weight < MAX_GROUP:
-            group.append(self._waiting.take())
-            weight += group[-1].weight
-        if await self._commit(group):
+        group = list[_Work]()
+        if not self._watch:
+            self._waiting.take(group)
+        if await self._commit(group, more=self._watch is not None):
             await self._after_commit()
 
     async def _until_some(self) -> None:
@@ -168,23 +179,23 @@ class GroupCommit:
             self._some.clear()
             await self._some.wait()
 
-    async def _commit(self, group: list[_Work], tries: int = TRIES) -> bool:
-        """Commit a group; returns whether others have to be notified."""
+    async def _commit(self, group: list[_Work], tries: int = TRIES, *, more: bool = False) -> bool:
+        """Commit a group; returns whether others have to be notified. ``more``: what waits may still join it."""
         try:
-            results = await self._write(group)
+            results = await self._write(group, more=more)
         except RoleLost as error:
-            _reject(group, error)
+            self._give_up(group, error)
             raise
         except (Behind, UnknownOutcome) as error:
             await self._on_rollback()
             if isinstance(error, Behind) and tries:
-                return await self._commit(group, tries - 1)
-            _reject(group, error)
+                return await self._commit(group, tries - 1, more=more)
+            self._give_up(group, error)
             return False
         except Exception as error:  # noqa: BLE001 - it is raised again in the task that waits for the work
             await self._on_rollback()
-            if len(group) == 1:
-                _reject(group, error)
+            if len(group) <= 1:
+                self._give_up(group, error)
                 return False
             return any([await self._commit([work]) for work in group])
         for work, result in zip(group, results, strict=True):
@@ -192,13 +203,21 @@ class GroupCommit:
                 work.future.set_result(result)
         return not all(work.quiet for work in group)
 
-    async def _write(self, group: Sequence[_Work]) -> list[Any]:
+    def _give_up(self, group: list[_Work], error: Exception) -> None:
+        """Tell those who wait. If no works were chosen yet, the transaction has not begun: it could do none of them."""
+        if not group:
+            self._waiting.take(group)
+        _reject(group, error)
+
+    async def _write(self, group: list[_Work], *, more: bool) -> list[Any]:
         watch = self._watch
         if watch is None:
             return await self._database.write(lambda c: _done(c, group), role=self.role, brief=True)
 
         def watched(connection: Connection) -> list[Any]:
             watch.begin(connection)
+            if more:
+                self._waiting.take(group)
             results = _done(connection, group)
             watch.end(connection)
             return results

@@ -213,13 +213,14 @@ async def test_run_goes_on_until_it_is_cancelled(group):
 
 
 class Watching:
-    """Finds this many times that the works are based on something old."""
+    """Finds this many times that the works are based on something old. ``at_begin`` is called first."""
 
-    def __init__(self, behind=0):
-        self.behind, self.seen = behind, []
+    def __init__(self, behind=0, at_begin=lambda: None):
+        self.behind, self.seen, self.at_begin = behind, [], at_begin
 
     def begin(self, _connection):
         self.seen.append("begin")
+        self.at_begin()
         if self.behind:
             self.behind -= 1
             raise Behind
@@ -254,3 +255,31 @@ async def test_works_that_are_always_outdated_are_refused_with_advice_to_repeat_
         await watched(tmp_path, told, Watching(behind=TRIES + 1))
     assert refused.value.exceptions[0].code == "busy"
     assert told.commits == 0
+
+
+async def test_what_arrives_while_others_write_belongs_to_this_transaction(tmp_path, told):
+    """The look at the records runs under the lock of all writers: who comes until then need not wait for the next."""
+    loop, late = asyncio.get_running_loop(), []
+
+    async def arrive():
+        late.append(asyncio.create_task(group.do(note("late"))))
+        await asyncio.sleep(0)
+
+    watch = Watching(at_begin=lambda: asyncio.run_coroutine_threadsafe(arrive(), loop).result(PATIENCE_S))
+    async with open_database(new_database(tmp_path), durable=False) as database:
+        await database.take_role(ROLE, NOW)
+        group = GroupCommit(database, ROLE, told.after_commit, told.on_rollback, watch)
+        early = asyncio.create_task(group.do(note("early")))
+        await group.run_once()
+        assert await asyncio.wait_for(asyncio.gather(early, *late), PATIENCE_S) == ["early", "late"]
+    assert (watch.seen, told.commits) == (["begin", "end", True], 1)
+
+
+async def test_a_transaction_that_can_not_begin_leaves_nobody_waiting(tmp_path, told):
+    def fails():
+        raise Unavailable("storage_failed", "the server is away")
+
+    with pytest.raises(BaseExceptionGroup) as refused:
+        await watched(tmp_path, told, Watching(at_begin=fails))
+    assert refused.value.exceptions[0].code == "storage_failed"
+    assert told.rollbacks == 1
