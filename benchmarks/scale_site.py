@@ -48,8 +48,12 @@ class Site:
         self.database = database
         self.pid = pid
         self.reader: Any
-        if isinstance(database, str):
+        self._prepared: dict[str, bool] = {}
+        if isinstance(database, str):  # each query is planned once, as in a file: planning it each time loads a core
+            self._prepared["prepare"] = True
             self.reader = connect(database)
+            self.reader.prepare_threshold = 0
+            self.reader.execute("SET plan_cache_mode TO force_generic_plan")
         else:
             self.reader = sqlite3.connect(database, isolation_level=None)
             self.reader.execute("PRAGMA query_only = ON")
@@ -107,7 +111,7 @@ class Site:
         """The first result of the query that is not null; waits for it."""
         deadline = time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline:
-            found = self.reader.execute(sql, values).fetchone()
+            found = self.reader.execute(sql, values, **self._prepared).fetchone()
             if found is not None and found[0] is not None:
                 return found[0]
             await asyncio.sleep(0.001)

@@ -26,7 +26,9 @@ class Bulk(Protocol):
     ) -> None:
         """See :func:`bulk_insert`."""
 
-    def bulk_replace(self, connection: Connection, table: Table, rows: Sequence[Sequence[object]]) -> None:
+    def bulk_replace(
+        self, connection: Connection, table: Table, rows: Sequence[Sequence[object]], *, are_new: bool
+    ) -> None:
         """See :func:`bulk_replace`."""
 
     def replace_numbered(self, connection: Connection, table: Table, first: int, values: str) -> None:
@@ -57,9 +59,14 @@ def bulk_insert(connection: Connection, table: str, columns: Sequence[str], rows
     _bulk(connection.dialect.name).bulk_insert(connection, table, columns, rows)
 
 
-def bulk_replace(connection: Connection, table: Table, rows: Sequence[Sequence[object]]) -> None:
-    """Insert whole rows, each with all columns in the table's order. Rows with the same keys are replaced."""
-    _bulk(connection.dialect.name).bulk_replace(connection, table, rows)
+def bulk_replace(
+    connection: Connection, table: Table, rows: Sequence[Sequence[object]], *, are_new: bool = False
+) -> None:
+    """Insert whole rows, each with all columns in the table's order. Rows with the same keys are replaced.
+
+    ``are_new``: there are hardly ever rows with the same keys. Only the speed depends on it.
+    """
+    _bulk(connection.dialect.name).bulk_replace(connection, table, rows, are_new=are_new)
 
 
 def replace_numbered(connection: Connection, table: Table, first: int, values: str) -> None:

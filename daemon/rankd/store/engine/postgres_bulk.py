@@ -27,13 +27,17 @@ class PostgresBulk:
         else:
             _copy(connection, table, columns, rows)
 
-    def bulk_replace(self, connection: Connection, table: Table, rows: Sequence[Sequence[object]]) -> None:
+    def bulk_replace(
+        self, connection: Connection, table: Table, rows: Sequence[Sequence[object]], *, are_new: bool
+    ) -> None:
         """See :func:`.bulk.bulk_replace`."""
         if not rows:
             return
         columns = tuple(column.name for column in table.columns)
         key = tuple(column.name for column in table.primary_key)
         if len(rows) > FEW:
+            if are_new and _is_copied(connection, table.name, columns, rows):
+                return
             places = [columns.index(name) for name in key]
             wanted = [[row[place] for row in rows] for place in places]
             connection.exec_driver_sql(_delete(table, key), tuple(wanted))
@@ -64,7 +68,7 @@ class PostgresBulk:
         self, connection: Connection, sql: str, parameters: Sequence[object], batch: int
     ) -> Iterator[Sequence[Any]]:
         """See :func:`.bulk.stream`."""
-        cursor = cast("psycopg.Connection[Any]", connection.connection.driver_connection).cursor()
+        cursor = _driver(connection).cursor()
         try:
             cursor.execute(sql, parameters)
             while rows := cursor.fetchmany(batch):
@@ -89,10 +93,23 @@ _STORED = {"double precision": _float, "bigint": _int, "smallint": _int}
 """What a list for a column of this type contains. The driver looks at the values to find the type of a list."""
 
 
+def _is_copied(connection: Connection, table: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> bool:
+    """Copy the rows if there are none with the same keys; returns whether that was so."""
+    try:
+        with _driver(connection).transaction():  # a savepoint
+            _copy(connection, table, columns, rows)
+    except psycopg.errors.UniqueViolation:
+        return False
+    return True
+
+
+def _driver(connection: Connection) -> psycopg.Connection[Any]:
+    return cast("psycopg.Connection[Any]", connection.connection.driver_connection)
+
+
 def _copy(connection: Connection, table: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    driver = cast("psycopg.Connection[Any]", connection.connection.driver_connection)
     names = ", ".join(f'"{name}"' for name in columns)
-    with driver.cursor() as cursor, cursor.copy(f"COPY {table} ({names}) FROM STDIN") as copy:
+    with _driver(connection).cursor() as cursor, cursor.copy(f"COPY {table} ({names}) FROM STDIN") as copy:
         for row in rows:
             copy.write_row(row)
 

@@ -27,7 +27,14 @@ class SqliteBulk:
         """See :func:`.bulk.bulk_insert`."""
         _insert(connection, _into(table, tuple(columns)), rows)
 
-    def bulk_replace(self, connection: Connection, table: Table, rows: Sequence[Sequence[object]]) -> None:
+    def bulk_replace(
+        self,
+        connection: Connection,
+        table: Table,
+        rows: Sequence[Sequence[object]],
+        *,
+        are_new: bool,  # noqa: ARG002 - one statement inserts and replaces
+    ) -> None:
         """See :func:`.bulk.bulk_replace`."""
         _insert(connection, f"INSERT OR REPLACE INTO {table.name}", rows)
 

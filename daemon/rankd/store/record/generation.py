@@ -181,14 +181,14 @@ def _writing(rows: Sequence[TableRow]) -> Stage:
 
     def write(connection: Connection) -> None:
         for table, listed in by_table.items():
-            insert(connection, table, listed)
+            insert(connection, table, listed, are_new=True)
 
     return write
 
 
-def insert(connection: Connection, table: str, rows: Sequence[tuple[object, ...]]) -> None:
-    """Insert whole rows; rows with the same keys are replaced."""
-    bulk_replace(connection, metadata.tables[table], rows)
+def insert(connection: Connection, table: str, rows: Sequence[tuple[object, ...]], *, are_new: bool = False) -> None:
+    """Insert whole rows; rows with the same keys are replaced, of which there are hardly any if they ``are_new``."""
+    bulk_replace(connection, metadata.tables[table], rows, are_new=are_new)
 
 
 def _value_rows(record: GenerationRecord) -> Iterator[TableRow]:
