@@ -259,19 +259,20 @@ async def test_works_that_are_always_outdated_are_refused_with_advice_to_repeat_
 
 async def test_what_arrives_while_others_write_belongs_to_this_transaction(tmp_path, told):
     """The look at the records runs under the lock of all writers: who comes until then need not wait for the next."""
-    loop, late = asyncio.get_running_loop(), []
+    loop, asked = asyncio.get_running_loop(), []
 
-    async def arrive():
-        late.append(asyncio.create_task(group.do(note("late"))))
+    async def arrive(name):
+        asked.append(tasks.create_task(group.do(note(name))))
         await asyncio.sleep(0)
 
-    watch = Watching(at_begin=lambda: asyncio.run_coroutine_threadsafe(arrive(), loop).result(PATIENCE_S))
+    watch = Watching(at_begin=lambda: asyncio.run_coroutine_threadsafe(arrive("late"), loop).result(PATIENCE_S))
     async with open_database(new_database(tmp_path), durable=False) as database:
         await database.take_role(ROLE, NOW)
         group = GroupCommit(database, ROLE, told.after_commit, told.on_rollback, watch)
-        early = asyncio.create_task(group.do(note("early")))
-        await group.run_once()
-        assert await asyncio.wait_for(asyncio.gather(early, *late), PATIENCE_S) == ["early", "late"]
+        async with asyncio.TaskGroup() as tasks:
+            await arrive("early")
+            await group.run_once()
+            assert await asyncio.wait_for(asyncio.gather(*asked), PATIENCE_S) == ["early", "late"]
     assert (watch.seen, told.commits) == (["begin", "end", True], 1)
 
 
