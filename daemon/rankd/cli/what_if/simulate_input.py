@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from rankd.core.simulate.trace import LeftOut, Selection, TraceJob, WorkJob
 
 MOST_PROCESSORS = 100_000_000
+MANY_RECORDS = 1_000_000
 MOST_SECONDS = 2.0**37
 """Before the year 6000, so that the largest date that Python knows is none."""
 _MOST_NAMED = 5
@@ -67,10 +68,17 @@ class _Seen:
     def __init__(self) -> None:
         self.names: set[str] = set()
         self.first_s, self.last_s = math.inf, -math.inf
+        self.n_records = 0
 
     def of(self, records: Iterable[TraceJob]) -> Iterator[TraceJob]:
         """The same records."""
         for record in records:
+            self.n_records += 1
+            if self.n_records == MANY_RECORDS:
+                _warn(
+                    f"more than {MANY_RECORDS:,} records: a million jobs take 0.7 GB of memory and perhaps half an"
+                    " hour. --jobs N, or --from and --until, take a part of them"
+                )
             self.names.add(record.queue)
             self.names.add(record.partition)
             self.first_s, self.last_s = min(self.first_s, record.submit_s), max(self.last_s, record.submit_s)

@@ -5,7 +5,10 @@ from __future__ import annotations
 import gc
 import sys
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
+
+from rankd.core.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,9 +44,15 @@ def _live_through(simulation: Simulation, name: str) -> None:
         shown_at = now
         left_s = (now - begun) * (total - simulation.n_arrived) / max(simulation.n_arrived, 1)
         line = f"{name}: {simulation.n_arrived:,} of {total:,} jobs, about {left_s:,.0f} s left"
-        print(f"\r\033[K{line}", end="", file=sys.stderr, flush=True)
+        _show(line)
     if shows:
-        print("\r\033[K", end="", file=sys.stderr, flush=True)
+        _show("")
+
+
+def _show(line: str) -> None:
+    """Replace the line of the terminal. The stream of all commands would escape the control characters for that."""
+    with suppress(OSError):
+        print(f"\r\033[K{printable(line)}", end="", file=getattr(sys.stderr, "unguarded", sys.stderr), flush=True)
 
 
 def profiled() -> Profile:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -13,7 +13,7 @@ from rankd.core.fairshare.tree import AccountTree
 from rankd.core.model.association import Association
 from rankd.core.model.quantity import VCORE, scaled
 from rankd.core.placement.request import Shape
-from rankd.core.ranking.columns import NO_GROUP, FloatArray, IntArray, JobColumns, JobRow
+from rankd.core.ranking.columns import NO_GROUP, FloatArray, IntArray, JobColumns
 from rankd.core.simulate.route import Goal, Router
 from rankd.core.simulate.shape import shape_of
 from rankd.core.simulate.site import MILLICORES, Site
@@ -28,10 +28,16 @@ _Size = tuple[int, int, int, int, int, Amounts]
 
 
 class _Kinds(NamedTuple):
-    """The shapes of jobs by their size, and the indices of these shapes."""
+    """The shapes of jobs by index, with the nodes and millicores that the ranking counts, int64 (n_shapes,) each.
 
-    shapes: dict[_Size, Shape]
-    numbers: dict[_Size, int]
+    ``of_jobs`` int64 (n_jobs,): the index of each job's shape. A pool counts as nodes with one core each, so that sizes
+    are the same parts of both.
+    """
+
+    shapes: Sequence[Shape]
+    nodes: IntArray
+    vcores: IntArray
+    of_jobs: IntArray
 
 
 class Population(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,73 +75,87 @@ def populate(site: Site, jobs: Sequence[WorkJob], queue_ids: Mapping[tuple[str, 
     tree = AccountTree.build(_with_newcomers(listed, known, accounts, jobs))
     router = Router(site)
     goals = [router.goal(job.queue, job.partition) for job in jobs]
-    kinds = shapes, _ = _kinds_of(site, jobs, goals)
+    kinds = _kinds_of(site, jobs, goals)
     qos = next((place for place, one in enumerate(site.qos) if one.name == site.default_qos), NO_GROUP)
     usage_factor = site.qos[qos].usage_factor if qos != NO_GROUP else 1.0
     billing = site.priority.fairshare.billing
-    prices = {size: billing_rate(one.resources, one.nodes, billing, usage_factor) for size, one in shapes.items()}
-    associations = [tree.user_indices[account, job.user] for account, job in zip(accounts, jobs, strict=True)]
+    prices = [billing_rate(one.resources, one.nodes, billing, usage_factor) for one in kinds.shapes]
     names = [own.partition.name for own in site.partitions]
     leaves = {goal: queue_ids[names[goal.partition], goal.leaf.lower()] for goal in set(goals)}
+    limits_s = np.fromiter((job.limit_s for job in jobs), dtype=np.float64, count=len(jobs))
+    groups = _Groups(
+        associations=_whole(tree.user_indices[account, job.user] for account, job in zip(accounts, jobs, strict=True)),
+        queues=_whole(leaves[goal] for goal in goals),
+        partitions=_whole(goal.partition for goal in goals),
+        qos=qos,
+    )
     return Population(
         jobs=jobs,
         tree=tree,
         accounts=accounts,
-        columns=JobColumns.from_rows(
-            [
-                _row(place, job, goal, kinds, site)._replace(association=association, queue=leaves[goal], qos=qos)
-                for place, (job, goal, association) in enumerate(zip(jobs, goals, associations, strict=True))
-            ]
-        ),
-        shapes=list(shapes.values()),
-        totals=[scaled(shape.resources, shape.nodes) for shape in shapes.values()],
-        rates=np.array([prices[_size(job, goal)] for job, goal in zip(jobs, goals, strict=True)], dtype=np.float64),
+        columns=_columns(jobs, kinds, groups, limits_s),
+        shapes=kinds.shapes,
+        totals=[scaled(shape.resources, shape.nodes) for shape in kinds.shapes],
+        rates=np.array(prices, dtype=np.float64)[kinds.of_jobs],
         usage_factor=usage_factor,
-        runs_s=np.array([job.run_s for job in jobs], dtype=np.float64),
-        limits_s=np.array([job.limit_s for job in jobs], dtype=np.float64),
-        expected_s=np.array([job.limit_s for job in jobs], dtype=np.float64),
-        processors=np.array([job.processors for job in jobs], dtype=np.int64),
+        runs_s=np.fromiter((job.run_s for job in jobs), dtype=np.float64, count=len(jobs)),
+        limits_s=limits_s,
+        expected_s=limits_s.copy(),
+        processors=_whole(job.processors for job in jobs),
     )
 
 
+def _whole(values: Iterable[int]) -> IntArray:
+    return np.fromiter(values, dtype=np.int64)
+
+
 def _kinds_of(site: Site, jobs: Sequence[WorkJob], goals: Sequence[Goal]) -> _Kinds:
-    shapes: dict[_Size, Shape] = {}
     numbers: dict[_Size, int] = {}
-    for job, goal in zip(jobs, goals, strict=True):
-        size = _size(job, goal)
-        if size not in shapes:
-            numbers[size] = len(shapes)
-            shapes[size] = shape_of(job, site.partitions[goal.partition], site.types)
-    return _Kinds(shapes, numbers)
+    shapes: list[Shape] = []
+    counted: list[tuple[int, int]] = []
+    of_jobs = np.empty(len(jobs), dtype=np.int64)
+    for place, (job, goal) in enumerate(zip(jobs, goals, strict=True)):
+        size = goal.partition, job.processors, job.whole_nodes, job.cores, job.nodes, job.others
+        number = numbers.setdefault(size, len(shapes))
+        if number == len(shapes):
+            own = site.partitions[goal.partition]
+            shape = shape_of(job, own, site.types)
+            shapes.append(shape)
+            counted.append((job.processors, MILLICORES) if own.is_pool else (shape.nodes, shape.resources[VCORE]))
+        of_jobs[place] = number
+    nodes, vcores = np.array(counted, dtype=np.int64).reshape(-1, 2).T
+    return _Kinds(shapes, nodes, vcores, of_jobs)
 
 
-def _size(job: WorkJob, goal: Goal) -> _Size:
-    return goal.partition, job.processors, job.whole_nodes, job.cores, job.nodes, job.others
+class _Groups(NamedTuple):
+    """The groups of each job, int64 (n_jobs,) each; all jobs have one QoS."""
+
+    associations: IntArray
+    queues: IntArray
+    partitions: IntArray
+    qos: int
 
 
-def _row(place: int, job: WorkJob, goal: Goal, kinds: _Kinds, site: Site) -> JobRow:
-    """What a job is to the ranking, without the indices of its groups.
-
-    A pool counts as nodes with one core each, so that sizes are the same parts of both.
-    """
-    size = _size(job, goal)
-    shape, is_pool = kinds.shapes[size], site.partitions[goal.partition].is_pool
-    return JobRow(
-        id=place + 1,
-        association=NO_GROUP,
-        queue=NO_GROUP,
-        qos=NO_GROUP,
-        partition=goal.partition,
-        application=NO_GROUP,
-        class_value=0,
-        urgency=_USUAL_URGENCY,
-        nodes=job.processors if is_pool else shape.nodes,
-        vcore=MILLICORES if is_pool else shape.resources[VCORE],
-        shape=kinds.numbers[size],
-        time_limit_s=job.limit_s,
-        submitted_at=job.submit_s,
-        eligible_at=job.submit_s,
-        fixed_priority=None,
+def _columns(jobs: Sequence[WorkJob], kinds: _Kinds, groups: _Groups, limits_s: FloatArray) -> JobColumns:
+    """The jobs as the ranking has them. Made without a row per job: millions of rows would take gigabytes."""
+    n_jobs = len(jobs)
+    submitted_at = np.fromiter((job.submit_s for job in jobs), dtype=np.float64, count=n_jobs)
+    return JobColumns(
+        ids=np.arange(1, n_jobs + 1, dtype=np.int64),
+        associations=groups.associations,
+        queues=groups.queues,
+        qos=np.full(n_jobs, groups.qos, dtype=np.int64),
+        partitions=groups.partitions,
+        applications=np.full(n_jobs, NO_GROUP, dtype=np.int64),
+        class_values=np.zeros(n_jobs, dtype=np.int64),
+        urgencies=np.full(n_jobs, _USUAL_URGENCY, dtype=np.int64),
+        nodes=kinds.nodes[kinds.of_jobs],
+        vcores=kinds.vcores[kinds.of_jobs],
+        shapes=kinds.of_jobs,
+        time_limits_s=limits_s,
+        submitted_at=submitted_at,
+        eligible_at=submitted_at,
+        fixed_priorities=np.full(n_jobs, np.nan),
     )
 
 

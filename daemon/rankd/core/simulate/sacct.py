@@ -23,7 +23,7 @@ from rankd.core.simulate.trace import UNKNOWN, Amounts, TraceJob
 from rankd.core.slurm.duration import parse_duration
 from rankd.core.slurm.tres import amount_of, parse_tres, resource_of
 
-ADVICE = "sacct -a -X -P -o JobID,Submit,ElapsedRaw,TimelimitRaw,ReqCPUS,AllocCPUS,User,Account,Partition"
+ADVICE = "sacct -a -X -P -o JobID,Submit,ElapsedRaw,TimelimitRaw,ReqCPUS,AllocCPUS,User,Account,Partition,ReqTRES"
 """A command that prints what is needed."""
 _INSTANT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(:[0-9]{2})?")
 _KEPT = 4096

@@ -1,10 +1,12 @@
 import json
 import re
+import sys
 
 import pytest
 from simulated import PART
 
 from rankd.cli.main import main
+from rankd.cli.what_if import simulate_input, simulate_progress
 
 TIMES = ("elapsed_s", "jobs_per_s")
 FCFS = ("--procs", "338", "--limit", "exact", "--policy", "fcfs")
@@ -152,6 +154,12 @@ def test_names_that_mean_nothing_at_a_site_of_several_partitions_are_told(capsys
     assert "names" not in starts_of([*two_partitions, *with_partitions(tmp_path, "cpu", "gpu")], capsys)[2]
 
 
+def test_a_very_long_trace_is_warned_of_once(capsys, monkeypatch, two_partitions):
+    monkeypatch.setattr(simulate_input, "MANY_RECORDS", 2)
+    told = starts_of([*two_partitions, "--map", "gpu=gpu"], capsys)[2]
+    assert told.count("more than 2 records: a million jobs take") == 1
+
+
 def test_outside_of_all_submissions_it_says_when_they_were(capsys, two_partitions):
     assert main(["simulate", *two_partitions, "--until", "5"]) == 1
     what = "the trace has no job between --from and --until: its submissions are from 1777636800 to 1777636803"
@@ -223,6 +231,14 @@ def test_what_sacct_printed_is_simulated_too(capsys, tmp_path):
     assert main(["simulate", str(trace), "--procs", "4", "--json", "-"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["jobs"], found["by_account"][0]["name"], found["makespan_s"]) == (5, "lab", 30.0)
+
+
+def test_on_a_terminal_a_line_tells_how_far_it_is(capsys, monkeypatch):
+    monkeypatch.setattr(simulate_progress, "_EVERY_S", -1.0)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    told = simulate(capsys, "--procs", "338", "--jobs", "200", "--json", "-").err
+    assert re.search(r"\r\x1b\[Ksimulated: [0-9]+ of 200 jobs, about [0-9,]+ s left", told)
+    assert told.endswith("\r\x1b[K"), "the line is removed"
 
 
 def test_the_speed_is_told_by_parts(capsys):
