@@ -7,13 +7,16 @@ from contract.world import DONE, RUNNING, allocate
 from sqlalchemy import insert, update
 
 from rankd.core.errors import Refused
-from rankd.core.session.step import LOST, MOST_STEPS, NOT_STARTED, StepEnd
+from rankd.core.session.step import LOST, NOT_STARTED, StepEnd
 from rankd.store.engine.last_id import last_id
 from rankd.store.look.job_detail import job_detail
 from rankd.store.look.step_list import LONGEST_NODES, MOST_SHOWN, steps_of
+from rankd.store.record import job_step
 from rankd.store.record.history import Named, prune_jobs
 from rankd.store.record.job_step import StepTask, begin_task, end_steps, take_step_ends
 from rankd.store.schema.table import allocations, relay_marks
+
+MOST_STEPS = 20
 
 
 async def begin(store, session="s0", allocation=1, at=NOW, **fields):
@@ -126,8 +129,9 @@ async def test_a_task_that_was_not_granted_may_be_granted_by_the_same_request_la
     assert (step["ended_at"], step["exit_status"], step["cause"]) == (NOW + 3, 0, None)
 
 
-async def test_the_newest_records_are_kept_and_those_of_steps_that_run(store):
+async def test_the_newest_records_are_kept_and_those_of_steps_that_run(store, monkeypatch):
     """Steps go on to run and to be numbered."""
+    monkeypatch.setattr(job_step, "MOST_STEPS", MOST_STEPS)
     await runs(store, "n1")
 
     def many(connection):
