@@ -49,9 +49,9 @@ class Windows(NamedTuple):
         """
         fits = (self.begins <= instant) & (instant + self.limit_s <= self.ends)
         rows = self.rows[fits]
-        if len(rows) > 1:
-            rows = rows[np.lexsort((rows, keys[rows], -self.begins[fits]))]
         order: list[int] = rows.tolist()
+        if len(order) > 1:
+            order = rows[np.lexsort((rows, keys[rows], -self.begins[fits]))].tolist()
         return order
 
 
@@ -105,6 +105,8 @@ class FreeGrowth:
 
     def windows(self, demand: Demand, limit_s: float, least: int) -> Windows | None:
         """The times during which the demand fits each node. None if it never fits ``least`` nodes at once."""
+        if len(self.free) == 1:
+            return self._only_window(demand, limit_s) if least == 1 else None
         rows, times, _ = self._returns
         fits_now = demand.able & rows_fitting(self.free, demand)
         fits = rows_fitting(self._grown, demand) & (demand.able & ~fits_now)[rows]
@@ -117,6 +119,18 @@ class FreeGrowth:
             return None
         begins = np.concatenate([np.full(len(from_now), self._now), times[places]])
         return Windows(of, begins, np.full(len(of), np.inf), limit_s)
+
+    def _only_window(self, demand: Demand, limit_s: float) -> Windows | None:
+        """The same for the only node."""
+        free, begin = self.free[0].tolist(), self._now
+        if not demand.able[0]:
+            return None
+        if any(free[column] < amount for column, amount in demand.pairs):
+            fits = rows_fitting(self._grown, demand).nonzero()[0]
+            if not len(fits):
+                return None
+            begin = float(self._returns.times[fits[0]])
+        return Windows(np.zeros(1, dtype=np.int64), np.array([begin]), np.array([math.inf]), limit_s)
 
     def at(self, rows: IntArray, instant: float) -> IntArray:
         """What these nodes have free at an instant, int64 (n, n_types + 1). A new array."""

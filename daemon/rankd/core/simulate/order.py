@@ -46,6 +46,7 @@ class LiveOrder:
         self._rank = rank
         self._settle = settle
         self._pending = np.empty(0, dtype=np.int64)
+        """Ascending, since jobs are numbered in the order of submission."""
 
     def add(self, places: IntArray) -> None:
         """See :class:`Order`."""
@@ -53,7 +54,7 @@ class LiveOrder:
 
     def remove(self, places: IntArray) -> None:
         """See :class:`Order`."""
-        self._pending = self._pending[~np.isin(self._pending, places)]
+        self._pending = _without(self._pending, places)
 
     def pending(self) -> IntArray:
         """See :class:`Order`."""
@@ -102,9 +103,7 @@ class StaticOrder:
 
     def remove(self, places: IntArray) -> None:
         """See :class:`Order`."""
-        stays = np.ones(len(self._pending), dtype=bool)
-        stays[np.searchsorted(self._pending, self._ranks[places])] = False
-        self._pending = self._pending[stays]
+        self._pending = _without(self._pending, self._ranks[places])
         self._made = None
 
     def pending(self) -> IntArray:
@@ -122,6 +121,13 @@ class StaticOrder:
             ranks, self._kinds = self._pending, kinds
             self._made = by_leaf(self._work, self._places[ranks], self._priorities[ranks], kinds)
         return self._made
+
+
+def _without(ascending: IntArray, gone: IntArray) -> IntArray:
+    """The array without these of its values."""
+    stays = np.ones(len(ascending), dtype=bool)
+    stays[np.searchsorted(ascending, gone)] = False
+    return ascending[stays]
 
 
 def by_leaf(work: Population, places: IntArray, priorities: IntArray, kinds: IntArray) -> dict[int, WaitingJobs]:

@@ -30,6 +30,9 @@ from rankd.core.simulate.standstill import can_stand_still
 from rankd.core.simulate.trace import WorkJob
 
 
+_NONE = np.empty(0, dtype=np.int64)
+
+
 class Decision(msgspec.Struct, frozen=True):
     """What a cycle decided. Jobs are numbered from 1 in the order of submission."""
 
@@ -116,13 +119,15 @@ class Simulation:
 
     def _submit(self, now: float) -> IntArray:
         """Add the jobs that are submitted by now. Returns their places."""
-        last = int(np.searchsorted(self.work.columns.submitted_at, now, side="right"))
+        submitted = self.work.columns.submitted_at
+        if self._arrived == len(submitted) or submitted[self._arrived] > now:
+            return _NONE
+        last = int(np.searchsorted(submitted, now, side="right"))
         new = np.arange(self._arrived, last, dtype=np.int64)
-        if len(new):
-            self._predictor.submit(new)
-            self._kinds.add(new, self._order.pending())
-            self._order.add(new)
-            self._arrived = last
+        self._predictor.submit(new)
+        self._kinds.add(new, self._order.pending())
+        self._order.add(new)
+        self._arrived = last
         return new
 
     def _may_pass(self, new: IntArray) -> bool:
