@@ -29,7 +29,6 @@ from rankd.core.simulate.site import Site
 from rankd.core.simulate.standstill import can_stand_still
 from rankd.core.simulate.trace import WorkJob
 
-
 _NONE = np.empty(0, dtype=np.int64)
 
 
