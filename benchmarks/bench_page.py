@@ -1,7 +1,7 @@
 """The page: its first view with a million pending jobs, what open tabs cost, and whether a browser's memory grows.
 
 The services run as processes, and so does the page. Tabs are plain connections that read their streams; one is a real
-Chromium, where there is one. It takes a quarter of an hour; ``--jobs``, ``--seconds`` and ``--browser`` make it shorter.
+Chromium, where there is one. It takes a quarter of an hour; ``--jobs``, ``--seconds`` and ``--browser`` shorten it.
 """
 
 from __future__ import annotations
