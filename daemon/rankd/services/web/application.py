@@ -144,9 +144,8 @@ async def _stream(page: Page, view: View, request: Request) -> Response:
     key = view.key(asker, given)
     if not page.live.has_room(key, asker.user):
         raise Unavailable("too_many_tabs", "too many tabs are open; this one shows no changes until others are closed")
-    await view.make(page, asker, given)  # so that who may not see it is refused
+    make = partial(view.make, page, asker, given)
+    await page.live.begin(key, make)
     last = request.headers.get("last-event-id", "")
-    stream: AsyncIterator[bytes] = page.live.follow(
-        key, partial(view.make, page, asker, given), last, asker.user, partial(page.may_go_on, request)
-    )
+    stream: AsyncIterator[bytes] = page.live.follow(key, make, last, asker.user, partial(page.may_go_on, request))
     return StreamingResponse(stream, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})

@@ -73,6 +73,8 @@ class Live:
         self._views: dict[Key, _View] = {}
         self._tabs = 0
         self._by_user: Counter[str] = Counter()
+        self._first: dict[Key, asyncio.Future[str]] = {}
+        """Views that are being made for tabs that have just come."""
         self._stopping = False
         self.wake = Wake()
         """Set when a service has written something, or a tab has nothing yet."""
@@ -141,6 +143,22 @@ class Live:
             view.frame = Frame(mark, html)
             changed, view.changed = view.changed, asyncio.Event()
             changed.set()
+
+    async def begin(self, key: Key, make: Make) -> None:
+        """Make a view that nobody follows yet, so that who may not see it is refused.
+
+        Tabs that come together share this: after a restart, hundreds come at once.
+
+        Raises:
+            RankdError: the view can't be made for this visitor.
+        """
+        view = self._views.get(key)
+        if view is not None and view.frame is not None:
+            return
+        if (first := self._first.get(key)) is None:
+            first = self._first[key] = asyncio.ensure_future(make())
+            first.add_done_callback(lambda _: self._first.pop(key, None))
+        await asyncio.shield(first)
 
     def has_room(self, key: Key, user: str) -> bool:
         """Whether another tab of this user may follow this view. Visitors without a name share one room."""

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from rankd.core.errors import Refused
 from rankd.services.web import live
 from rankd.services.web.live import Live
 
@@ -118,3 +119,24 @@ async def test_a_stream_whose_session_is_over_shows_no_more_and_the_tab_is_told(
     is_open[0] = False
     assert [event.decode().partition("event: ")[2].partition("\n")[0] async for event in stream] == ["reload"]
     running.cancel()
+
+
+async def test_tabs_that_come_together_share_the_first_view_and_its_refusal():
+    """After a restart of the page, hundreds of tabs come at once: one look for each of them would be too many."""
+    tabs, made, may = Live(Unchanged()), [], asyncio.Event()
+
+    async def make():
+        made.append(1)
+        await may.wait()
+        if len(made) > 1:
+            raise Refused("not_owner", "not yours")
+        return "<p>1"
+
+    for number in (1, 2):
+        coming = [asyncio.get_running_loop().create_task(tabs.begin(("view",), make)) for _ in range(200)]
+        await asyncio.sleep(0)
+        may.set()
+        found = await asyncio.gather(*coming, return_exceptions=True)
+        assert len(made) == number
+        assert {type(one) for one in found} == {Refused if number > 1 else type(None)}
+        await asyncio.sleep(0)
