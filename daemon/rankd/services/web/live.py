@@ -73,7 +73,7 @@ class Live:
         self._views: dict[Key, _View] = {}
         self._tabs = 0
         self._by_user: Counter[str] = Counter()
-        self._first: dict[Key, asyncio.Future[str]] = {}
+        self._first: dict[Key, asyncio.Task[str]] = {}
         """Views that are being made for tabs that have just come."""
         self._stopping = False
         self.wake = Wake()
@@ -156,7 +156,7 @@ class Live:
         if view is not None and view.frame is not None:
             return
         if (first := self._first.get(key)) is None:
-            first = self._first[key] = asyncio.ensure_future(make())
+            first = self._first[key] = asyncio.get_running_loop().create_task(_made(make))
             first.add_done_callback(lambda _: self._first.pop(key, None))
         await asyncio.shield(first)
 
@@ -203,6 +203,10 @@ class Live:
             view.tabs -= 1
             if not view.tabs and self._views.get(key) is view:
                 del self._views[key]
+
+
+async def _made(make: Make) -> str:
+    return await make()
 
 
 def _rest_s(spent_s: float) -> float:
