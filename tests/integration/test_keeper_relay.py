@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from integration.test_keeper_full_disk import mounted
 from relay_reader import RelayReader
 from watch import PATIENCE_S
 
@@ -203,6 +204,25 @@ async def test_output_waits_for_a_reader_and_a_detached_job_does_not(node):
     other.send(kinds.DETACHED)
     await node.ended()
     assert len(node.file("out")) == 5_000_005
+
+
+async def test_a_full_disk_of_its_file_stops_neither_the_job_nor_its_reader(node):
+    with mounted(node.directory / "disk") as disk:
+        filler = disk / "filler"
+        node.directory = disk
+        script = f"head -c 6000000 /dev/zero; echo full; while [ -e {filler} ]; do sleep 0.05; done; echo after; exit 3"
+        with filler.open("xb") as file:
+            file.write(b"x" * 3_000_000)
+        reader = node.start("sh", "-c", script).connect()
+        await in_thread(reader.until, lambda: reader.output.endswith(b"full\n"))
+        filler.unlink()
+        assert await in_thread(reader.until_end) == 3
+        assert bytes(reader.output) == bytes(6_000_000) + b"full\nafter\n"
+        await node.ended()
+        there, said, after = node.file("out").partition(b"\n[rankd: ")
+        missing, _, rest = after.partition(b" bytes are missing here: the disk was full]\n")
+        assert there + bytes(int(missing)) + rest == bytes(reader.output)
+        assert said
 
 
 async def test_who_attaches_later_sees_the_last_part_again(node):

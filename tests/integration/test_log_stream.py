@@ -13,6 +13,8 @@ from watch import LOOK_EVERY_S, PATIENCE_S
 from rankd.bus.connection import Bus
 from rankd.bus.log_stream import LogStream
 from rankd.client.asker import Asker
+from rankd.client.job_output import JobOutput
+from rankd.core.errors import Refused
 from rankd.services.agent.runner import Around
 from rankd.services.agent.session_service import Sessions
 from rankd.wire.codec import encode
@@ -91,9 +93,18 @@ async def linked(port: int):
         await link.stop()
 
 
-async def read(stream: LogStream, got: bytearray) -> None:
+async def read(stream: LogStream | JobOutput, got: bytearray) -> None:
     async for part in stream.parts():
         got += part
+
+
+async def until(is_reached) -> None:
+    while not is_reached():
+        await asyncio.sleep(LOOK_EVERY_S)
+
+
+async def read_all(parts) -> bytes:
+    return b"".join([part async for part in parts])
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
@@ -145,6 +156,46 @@ async def test_an_agent_that_is_started_again_goes_on_where_the_client_is(broker
         async with serving(broker.url, lambda _allocation: False):
             got += b"".join([part async for part in parts])
     assert got == content
+
+
+@pytest.mark.parametrize("written", [b"", b"new\n", b"quite other text, and more of it than before\n"])
+async def test_a_file_that_its_job_empties_is_followed_from_its_new_beginning(broker, tmp_path, written):
+    """Also where as much is written to it again before anybody looks."""
+    (path := tmp_path / "log").write_bytes(b"what was there before\n")
+    got, said = bytearray(), list[str]()
+    async with Bus(broker.url, "intake") as bus, Bus(broker.url, "client") as client, asyncio.timeout(PATIENCE_S):
+        await Granting(bus, str(path)).start()
+        async with serving(broker.url, lambda _allocation: True):
+            output = JobOutput(client, Asker("alice"), JobLog(id=1, follow=True), said.append)
+            reading = asyncio.get_running_loop().create_task(read(output, got))
+            await until(lambda: got.endswith(b"before\n"))
+            path.write_bytes(written)
+            await until(lambda: said)
+            with path.open("ab") as file:
+                file.write(b"end\n")
+            await until(lambda: got.endswith(b"end\n"))
+            reading.cancel()
+    assert bytes(got) == b"what was there before\n" + written + b"end\n"
+    assert said == [f"the job has emptied its file {path}; going on from its new beginning"]
+
+
+@pytest.mark.parametrize("is_again", [False, True])
+async def test_a_file_that_is_emptied_while_it_is_read_once_is_an_error(broker, tmp_path, is_again):
+    """``is_again``: another agent, which does not know what the first one has sent."""
+    (path := tmp_path / "log").write_bytes(b"x" * 3_000_000)
+    async with Bus(broker.url, "intake") as bus, Bus(broker.url, "client") as client, asyncio.timeout(PATIENCE_S):
+        await Granting(bus, str(path)).start()
+        parts = LogStream(client, Asker("alice"), JobLog(id=1), patience_s=None).parts()
+        async with serving(broker.url, lambda _allocation: False):
+            await anext(parts)
+            path.write_bytes(b"little")
+            if not is_again:
+                with pytest.raises(Refused, match="has emptied its file"):
+                    await read_all(parts)
+        if is_again:
+            async with serving(broker.url, lambda _allocation: False):
+                with pytest.raises(Refused, match="has emptied its file"):
+                    await read_all(parts)
 
 
 async def test_a_client_that_vanishes_is_forgotten(broker, tmp_path, monkeypatch):

@@ -221,8 +221,15 @@ async def test_ids_are_counted_and_cut_from_the_newest_end(broker, tmp_path):
         await cluster.database.read(look)
 
 
-async def rankd(*words: str) -> tuple[str, str]:
-    command = [sys.executable, "-m", "rankd", *words]
+FEWER = (
+    "from rankd.cli.common import bus_source, limit; from rankd.cli.main import process;"
+    " bus_source.MOST_BY_BUS = limit.MOST_BY_BUS = 1_000; raise SystemExit(process())"
+)
+"""The command line, but with a tenth of the jobs that it fetches over the bus without ``--limit``."""
+
+
+async def rankd(*words: str, program: tuple[str, ...] = ("-m", "rankd")) -> tuple[str, str]:
+    command = [sys.executable, *program, *words]
     done = await asyncio.to_thread(subprocess.run, command, capture_output=True, check=False, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout, done.stderr
@@ -244,3 +251,20 @@ async def test_the_command_line_follows_the_pages_and_says_what_it_leaves_out(br
             printed, said = await rankd(*command, *local)
             assert sorted(job["id"] for job in json.loads(printed)) == [2_499, 2_500]
             assert "only the newest 2 of 2,500 jobs are shown" in said
+
+
+async def test_a_summary_counts_all_jobs_over_the_bus_also_where_a_list_is_cut(broker, tmp_path):
+    async with an_intake(broker, tmp_path) as stage:
+        await stage.do("job.submit", {"jobs": [JOB] * 2_500})
+        fewer, place = ("-c", FEWER), ("--nats", broker.url, "--json")
+        listed, said = await rankd("acct", *place, program=fewer)
+        assert len(json.loads(listed)) == 1_000
+        assert "only the newest 1,000 of 2,500 jobs are shown; give --limit N, or a filter" in said
+        for words in ((), ("--per", "day"), ("-j", "1-2500")):
+            printed, said = await rankd("acct", "--summary", "user", *words, *place, program=fewer)
+            assert (sum(one["jobs"] for one in json.loads(printed)), said) == (2_500, "")
+        local, _ = await rankd("acct", "--summary", "user", "--db", str(stage.path), "--json")
+        assert [one["jobs"] for one in json.loads(local)] == [2_500]
+        printed, said = await rankd("acct", "--summary", "user", "--limit", "1200", *place)
+        assert [one["jobs"] for one in json.loads(printed)] == [1_200]
+        assert "only the newest 1,200 of 2,500" in said

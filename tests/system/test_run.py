@@ -139,7 +139,10 @@ def test_input_output_errors_and_status_pass_bit_for_bit(site):
 
 
 def test_what_is_not_the_commands_fault_has_statuses_of_its_own(site):
-    assert ran(site, "run", "-t", "1s", "--", "sleep", "1000", status=124)
+    timed_out = ran(site, "run", "-t", "1s", "--", "sleep", "1000", status=124)
+    assert timed_out.stderr.endswith(b" has reached its time limit\n")
+    assert b"no command" in ran(site, "run", status=125).stderr
+    assert b"no option --nonsense" in ran(site, "run", "--nonsense", "--", "true", status=125).stderr
     assert b"nowhere" in ran(site, "run", "-q", "nowhere", "--", "true", status=125).stderr
     assert b"'no-such-command' not found" in ran(site, "run", "--", "no-such-command", status=127).stderr
     waiting = started(site, "run", "-J", "waits", "-H", "--", "true", stderr=subprocess.PIPE)
@@ -266,6 +269,10 @@ def test_a_shell_is_in_the_job_and_strangers_get_neither(site):
         site, "shell", *ALICE, str(job), "--", "sh", "-c", "echo $RANKD_JOB_ID; cat; exit 4", given=b"x", status=4
     )
     assert shell.stdout == b"%d\nx" % job
+    [row] = site.rows("SELECT nodelist FROM job WHERE id = ?", job)
+    behind = ("shell", *ALICE, str(job), "--node", row["nodelist"], "--", "echo", "--node")
+    assert ran(site, *behind).stdout == b"--node\n", "options of rankd may also come after the job"
+    assert b"ran on" in ran(site, "shell", *ALICE, str(job), "--node", "nowhere", "--", "true", status=125).stderr
     for words in (("shell", *BOB, str(job), "--", "id"), ("attach", *BOB, str(job))):
         assert b"belongs to" in ran(site, *words, status=125).stderr
     client.stdin.close()

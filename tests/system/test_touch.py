@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
 
 import pytest
-from watch import PATIENCE_S
+from system.client import connected
+from system.test_two_agents import another_agent
+from watch import PATIENCE_S, comes
+
+from rankd.store.schema.migration import shipped
 
 ALICE = ("--as", "alice")
 COUNTS = "trap 'echo got >>{0}' USR1; echo up >>{0}; while :; do sleep 0.05; done"
 
 
 @pytest.fixture(scope="module")
-def site(shared_machine):
-    shared_machine.start()
+def config(shared_machine):
+    return shutil.copytree(shipped("config"), shared_machine.directory.with_name("config"))
+
+
+@pytest.fixture(scope="module")
+def site(shared_machine, config):
+    shared_machine.start("--config", str(config))
     return shared_machine
 
 
@@ -85,3 +95,33 @@ def test_a_running_job_has_its_new_time_limit(site):
     ]
     site.rankd("update", *ALICE, str(job), "-t", "1s")
     until(lambda: state(site, job) == "timeout")
+
+
+async def test_a_prolog_that_fails_on_one_of_two_nodes_drains_that_one_and_the_job_waits_again(site, config, tmp_path):
+    told, mended = tmp_path / "told", tmp_path / "mended"
+    for name, script in (("prolog", f"[ $RANKD_NODE_NAME = first ] || [ -e {mended} ] || exit 4"), ("epilog", "")):
+        (tmp_path / name).write_text(f"#!/bin/sh\necho {name} $SLURM_JOB_ID $RANKD_NODE_NAME >> {told}\n{script}\n")
+        (tmp_path / name).chmod(0o755)
+    settings = config / "rankd.toml"
+    hooks = "".join(f'{name} = "{tmp_path}/{name}"\n' for name in ("prolog", "epilog"))
+    settings.write_text(settings.read_text().replace("\n[node]\n", f"\n[node]\n{hooks}", 1))
+    site.rankd("reload", "--admin")
+    site.rankd("node", "drain", "--admin", *(node["name"] for node in site.rows("SELECT name FROM node")))
+    async with (
+        connected(site.up["nats"], site.services) as client,
+        another_agent(site, client, "first"),
+        another_agent(site, client, "second"),
+    ):
+        job = int(site.rankd("submit", *ALICE, "--parsable", "-N", "2", "--", "true"))
+        comes(lambda: events(site, job, "requeue"))
+        nodes = "SELECT name, drained_by, drain_reason FROM node WHERE name IN ('first', 'second') ORDER BY name"
+        first, second = site.rows(nodes)
+        assert (first["drain_reason"], second["drain_reason"]) == (None, f"prolog {tmp_path}/prolog ended with 4")
+        assert state(site, job) == "pending"
+        mended.touch()
+        site.rankd("node", "resume", "--admin", "second")
+        comes(lambda: state(site, job) == "completed")
+    lines = told.read_text().splitlines()
+    for node in ("first", "second"):
+        of_node = [line.split()[0] for line in lines if line.endswith(f" {job} {node}")]
+        assert of_node == ["prolog", "epilog"] * 2, node

@@ -15,15 +15,10 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import msgspec
-import nats
 import nats.errors
-import nats.js.errors
-from nats.aio.msg import Msg
-from nats.aio.subscription import Subscription
-from nats.js import JetStreamContext
 
 from rankd.bus.address import urls_in, user_in, without_secret
 from rankd.bus.client import PatientClient
@@ -38,8 +33,13 @@ from rankd.bus.tls import Encryption
 from rankd.bus.tls_files import TlsFiles
 from rankd.core.errors import Refused, Unavailable
 from rankd.identity.credentials import Source
-from rankd.wire.codec import UNREADABLE, encode
+from rankd.wire.encoding import UNREADABLE, encode
 from rankd.wire.subject import inbox_prefix
+
+if TYPE_CHECKING:
+    from nats.aio.msg import Msg
+    from nats.aio.subscription import Subscription
+    from nats.js import JetStreamContext
 
 T = TypeVar("T")
 
@@ -58,8 +58,8 @@ MESSAGE_ID = "Nats-Msg-Id"
 _FORBIDDEN = re.compile(r'permissions violation for publish to "([^"]+)"')
 """nats-py passes the server's messages on in lower case."""
 
-LOST = (nats.errors.Error, nats.js.errors.Error, asyncio.TimeoutError, ConnectionError, OSError)
-"""The errors that the bus raises while the broker is away. All other errors are bugs."""
+LOST = (nats.errors.Error, asyncio.TimeoutError, ConnectionError, OSError)
+"""The errors that the bus raises while the broker is away, also those of JetStream. All other errors are bugs."""
 
 
 BROKEN = (nats.errors.UnexpectedEOF, nats.errors.StaleConnectionError, OSError)

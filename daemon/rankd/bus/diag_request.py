@@ -11,8 +11,8 @@ from nats.aio.msg import Msg
 from rankd.bus.connection import Bus
 from rankd.bus.health import Probe, own_health
 from rankd.core.errors import Unavailable
-from rankd.wire.codec import encode
 from rankd.wire.diag import ForecasterDiag, NotifierDiag, PrioritizerDiag, SchedulerDiag
+from rankd.wire.encoding import encode
 from rankd.wire.subject import diag_subject
 
 T = TypeVar("T")

@@ -27,7 +27,7 @@ from rankd.core.admission.permission import check
 from rankd.core.admission.submitter import Submitter
 from rankd.core.errors import RankdError, Refused, Unavailable
 from rankd.wire.answer import ErrorBody
-from rankd.wire.codec import encode
+from rankd.wire.encoding import encode
 from rankd.wire.schema import digest
 from rankd.wire.subject import gateway_pattern, is_user_request, node_of, request_patterns, sender_in
 

@@ -13,7 +13,7 @@ from rankd.identity.credentials import Credentials
 from rankd.identity.invitation import InvitationText, digest_of
 from rankd.identity.key import Key, KeyKind, new_key
 from rankd.identity.pending_key import pending_key
-from rankd.wire.codec import encode
+from rankd.wire.encoding import encode
 from rankd.wire.enrolment import Granted, Redeem, Renew
 from rankd.wire.subject import ENROL, RENEW_VERB, inbox_prefix, node_subject, user_request
 

@@ -14,7 +14,7 @@ from nats.aio.msg import Msg
 from rankd.bus.connection import LOST, STORES_NOTHING, Bus
 from rankd.core.errors import RankdError, Unavailable
 from rankd.wire.answer import Health
-from rankd.wire.codec import UNREADABLE, encode
+from rankd.wire.encoding import UNREADABLE, encode
 from rankd.wire.subject import health_subject
 
 log = logging.getLogger("rankd.bus")

@@ -20,7 +20,7 @@ from nats.aio.subscription import Subscription
 from rankd.bus.connection import LOST, Bus
 from rankd.bus.refusal import raise_if_refused
 from rankd.core.errors import Unavailable
-from rankd.wire.codec import encode
+from rankd.wire.encoding import encode
 from rankd.wire.session import (
     CONSUMED_BYTES,
     END,
@@ -33,6 +33,7 @@ from rankd.wire.session import (
     JobLog,
     Leave,
     SessionOpened,
+    log_emptied,
 )
 from rankd.wire.subject import session_in, session_out
 
@@ -73,7 +74,7 @@ class LogStream:
         self._expected: int | None = None if is_tail else wanted.offset
         self._begun_at = self._expected
         self._said = wanted.offset
-        self._size = 0
+        self._size = self._largest = 0
         self._messages: asyncio.Queue[Msg | None] = asyncio.Queue(MOST_WAITING)
         self._unanswered = 0
         self._subscription: Subscription | None = None
@@ -108,6 +109,12 @@ class LogStream:
     def behind_bytes(self) -> int:
         """How many bytes were written, as far as the agent has said, that did not come yet."""
         return max(0, self._size - (self._expected or 0))
+
+    def anew(self) -> LogStream:
+        """A stream of the same run that begins with the first byte: for a file that the job has emptied."""
+        known = {"session": None, "offset": 0, "tail_lines": None, "tail_bytes": None, "attempt": self.known.attempt}
+        wanted = msgspec.structs.replace(self._wanted, **known)
+        return LogStream(self._bus, self._who, wanted, patience_s=self._patience_s)
 
     async def leave(self) -> None:
         """End the session before its end."""
@@ -161,7 +168,7 @@ class LogStream:
         ``beats``: also an empty part at the beginning, and whenever nothing has come for some seconds.
 
         Raises:
-            RankdError: it can't be read, or not any more.
+            RankdError: it can't be read, or not any more; ``log_emptied``: see :meth:`anew`.
         """
         if self.opened is None:
             await self.open()
@@ -218,7 +225,7 @@ class LogStream:
         """The bytes of a message that are new here. If some before them are missing, asks for those.
 
         Raises:
-            RankdError: the agent's error.
+            RankdError: the agent's error; ``log_emptied``: the file has fewer bytes than have come from it.
         """
         raise_if_refused(message)
         try:
@@ -229,6 +236,9 @@ class LogStream:
             self._size = int((message.headers or {})[SIZE])
         if self._expected is None:
             self._expected = self._begun_at = self._said = offset
+        self._largest = max(self._largest, self._size)
+        if self._size < self._expected <= self._largest:  # another agent does not know what the one before has sent
+            raise log_emptied(self.known.path)
         if offset > self._expected:
             await self._say(Again(stream=self._wanted.stream, offset=self._expected))
             return b""

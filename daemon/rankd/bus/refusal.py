@@ -9,7 +9,7 @@ from rankd.bus.address import user_in, without_secret
 from rankd.core.errors import RankdError, Refused
 from rankd.identity.credentials import Credentials
 from rankd.wire.answer import ErrorBody, error_of
-from rankd.wire.codec import encode
+from rankd.wire.encoding import encode
 from rankd.wire.subject import is_admin_request, is_node_request
 
 STATUS_HEADER = "Nats-Service-Error-Code"

@@ -119,8 +119,11 @@ COMMANDS: dict[str, Command] = {
 HIDDEN: dict[str, Command] = {"complete": Command("Run", "run.complete", "names, for a shell that completes words")}
 """Commands that programs call."""
 
-SORTED = frozenset({"queue", "prio"})
-"""Commands with ``-S``."""
+DASHED = {"queue": ("-S", "--sort", "-"), "prio": ("-S", "--sort", "-"), "update": ("-t", "--time", "-[0-9]")}
+"""Options whose values may begin with a dash, and how: ``-S -p``, ``--time -5m``. argparse takes these for options."""
+
+USAGE_OF = {"rankd run": 125}
+"""Exit statuses of wrong usage that are not :data:`USAGE`: 2 may be that of the command."""
 
 
 def process() -> int:
@@ -192,7 +195,7 @@ def _run(argv: list[str]) -> int:
     _refuse_other_encodings(argv)
     if argv[0] not in COMMANDS | HIDDEN:
         return _unknown(argv)
-    arguments = _parser(argv[0]).parse_args(_descending(argv) if argv[0] in SORTED else argv)
+    arguments = _parser(argv[0]).parse_args(_with_dashes(argv, *DASHED[argv[0]]) if argv[0] in DASHED else argv)
     gc.enable()
     return int(arguments.run(arguments))
 
@@ -206,12 +209,12 @@ def _refuse_other_encodings(argv: list[str]) -> None:
             raise Refused("usage", f"{os.fsencode(word)!r} is not UTF-8; write it in UTF-8")
 
 
-def _descending(argv: list[str]) -> list[str]:
+def _with_dashes(argv: list[str], short: str, long: str, begins: str) -> list[str]:
     """Join ``-S -p`` to one word: argparse takes a value that starts with a dash for a flag."""
     joined: list[str] = []
     for word in argv:
-        if word.startswith("-") and joined and joined[-1] in ("-S", "--sort"):
-            joined[-1] = f"--sort={word}"
+        if joined and joined[-1] in (short, long) and re.match(begins, word):
+            joined[-1] = f"{long}={word}"
         else:
             joined.append(word)
     return joined
@@ -244,7 +247,10 @@ class _Parser(argparse.ArgumentParser):
         message = self._unknown([f"-{joined[1]}"]) if joined is not None else in_plain_words(message)
         if message.startswith("argument ") and (other := self._others_option()) is not None:
             message = other  # its value was taken for something else, as in `rankd cancel -s TERM 17`
-        self.exit(USAGE, printable(f"{self.prog}: {message}; `{self.prog} --help` shows the options") + "\n")
+        self.exit(
+            USAGE_OF.get(self.prog, USAGE),
+            printable(f"{self.prog}: {message}; `{self.prog} --help` shows the options") + "\n",
+        )
 
     def parse_known_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None

@@ -19,7 +19,7 @@ from rankd.bus.refusal import raise_if_refused
 from rankd.client.asker import Asker
 from rankd.client.input_pump import InputPump
 from rankd.core.errors import RankdError, Refused, Unavailable
-from rankd.wire.codec import encode
+from rankd.wire.encoding import encode
 from rankd.wire.session import (
     CONSUMED_BYTES,
     CONTROL,

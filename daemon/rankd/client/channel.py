@@ -34,7 +34,7 @@ GATEWAY_PAUSE_S = 0.05
 """The pause before a gateway is asked again that does not listen yet, or was started again, or has no room."""
 AGAIN = frozenset({"no_gateway", "busy"})
 UNREADABLE = (ValueError, RecursionError)
-"""The errors of decoding bytes that are not the expected message, as in :mod:`rankd.wire.codec`."""
+"""The errors of decoding bytes that are not the expected message, as in :mod:`rankd.wire.encoding`."""
 
 
 class Channel(Protocol):
@@ -196,12 +196,26 @@ def pages(
     channel: Channel, verb: str, name: str, request: dict[str, Any], most: int
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """The rows of the list ``name`` from all pages, ``most`` at most, and the first page's answer."""
-    from rankd.wire.codec import encode
-
-    first = answer = channel.request(verb, encode(request), dict[str, Any])
-    rows = list(answer.get(name) or ())
-    while (behind := answer.get("next")) and len(rows) < most:
-        page = {**request, **behind, "limit": min(most - len(rows), LARGEST_PAGE)}
-        answer = channel.request(verb, encode(page), dict[str, Any])
+    rows: list[dict[str, Any]] = []
+    first: dict[str, Any] = {}
+    for answer in each_page(channel, verb, request, name, most):
+        first = first or answer
         rows += answer.get(name) or ()
     return rows[:most], first
+
+
+def each_page(
+    channel: Channel, verb: str, request: dict[str, Any], name: str, most: int | None = None
+) -> Iterator[dict[str, Any]]:
+    """The answers, until their lists ``name`` have ``most`` rows; None: all. Only the first one counts all rows."""
+    from rankd.wire.encoding import encode
+
+    answer = channel.request(verb, encode(request), dict[str, Any])
+    yield answer
+    request, left = {field: value for field, value in request.items() if field != "count"}, most
+    while behind := answer.get("next"):
+        if left is not None and (left := left - len(answer.get(name) or ())) <= 0:
+            return
+        size = LARGEST_PAGE if left is None else min(left, LARGEST_PAGE)
+        answer = channel.request(verb, encode({**request, **behind, "limit": size}), dict[str, Any])
+        yield answer

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 
 import msgspec
 
@@ -13,11 +14,11 @@ from rankd.bus.log_stream import LogStream
 from rankd.client.asker import Asker
 from rankd.client.session import repeat
 from rankd.core.errors import Refused
-from rankd.core.model.job import FINAL_STATES
-from rankd.wire.codec import encode
+from rankd.core.model.job_state import FINAL_STATES
+from rankd.wire.encoding import encode
 from rankd.wire.job_record import JobRecord
 from rankd.wire.page import JobShow
-from rankd.wire.session import JobLog
+from rankd.wire.session import LOG_EMPTIED, JobLog
 
 LOOK_S = 1.0
 PATIENCE_S = 30.0
@@ -40,11 +41,33 @@ class JobOutput:
         """
         seen = 0
         while (stream := await self.begun(seen)) is not None:
-            async for part in stream.parts():
+            async for part in self.parts_of(stream):
                 yield part
             if not self._wanted.follow or self._wanted.attempt is not None:
                 return
             seen = stream.known.attempt
+
+    async def parts_of(self, stream: LogStream) -> AsyncGenerator[bytes, None]:
+        """The bytes of a stream. If the job empties a file that is followed, it goes on from the new beginning.
+
+        Raises:
+            RankdError: it can't be read.
+        """
+        is_anew = False
+        while True:
+            try:
+                async with aclosing(stream.parts()) as parts:
+                    async for part in parts:
+                        yield part
+            except Refused as error:
+                if is_anew and error.code == "log_gone" and self._wanted.attempt is None:
+                    return  # a later run has emptied it
+                if error.code != LOG_EMPTIED or not self._wanted.follow:
+                    raise
+            else:
+                return
+            self._say(f"the job has emptied its file {stream.known.path}; going on from its new beginning")
+            stream, is_anew = stream.anew(), True
 
     async def begun(self, seen: int) -> LogStream | None:
         """The stream of a run after ``seen``, open. None: the job has ended, and there was no further run.

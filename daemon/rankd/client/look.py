@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from rankd.client.step import Ask, Effort, Plan, answer
-from rankd.wire.codec import encode
+from rankd.wire.encoding import encode
 
 LARGEST_PAGE = 1_000
 """Rows of a page. This is the service's limit."""

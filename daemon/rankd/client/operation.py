@@ -17,7 +17,7 @@ from rankd.client.submission import submit_many, submit_one
 from rankd.client.waiting import Wanted, wait_for
 from rankd.core.errors import Refused
 from rankd.core.model.job import FINAL_STATES, State
-from rankd.wire.codec import encode
+from rankd.wire.encoding import encode
 from rankd.wire.forecast_record import JobWhen
 from rankd.wire.job_record import (
     AccountingPage,

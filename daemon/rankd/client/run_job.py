@@ -6,7 +6,9 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
 
 from rankd.bus.connection import Bus
 from rankd.client.asker import Asker
@@ -18,15 +20,19 @@ from rankd.client.run_status import (
     Interrupts,
     exit_status_of,
     has_ended,
+    how_it_ended,
     waiting_line,
 )
 from rankd.core.errors import RankdError, Refused, Unavailable
-from rankd.wire.codec import encode
+from rankd.wire.encoding import encode
 from rankd.wire.forecast_record import JobWhen
 from rankd.wire.job_selection import JobCancel, SelectionReply
 from rankd.wire.page import JobShow
 from rankd.wire.session import REPLAY_BYTES, JobAttach
 from rankd.wire.subject import job_event
+
+if TYPE_CHECKING:
+    from nats.aio.msg import Msg
 
 FIRST_POLL_S, POLL_S, POLL_GROWTH = 0.03, 2.0, 1.4
 """Without a word of the broker, the record is looked at again."""
@@ -92,8 +98,9 @@ class RunningJob:
             await asyncio.sleep(AGAIN_S)
 
     async def _listen(self) -> None:
-        async def hear(_message: object) -> None:
-            self._news.set()
+        async def hear(message: Msg) -> None:
+            if is_about(self._name, message.data):
+                self._news.set()
 
         await self._bus.client.subscribe(job_event(self._who.user), cb=hear)
 
@@ -125,7 +132,7 @@ class RunningJob:
             await self._interaction.run(wish)
         except Refused as error:
             record = await self._until_ended()
-            if error.code != "session_gone" and not _message_of(record):
+            if error.code != "session_gone" and how_it_ended(record) is None:
                 raise
             return self._status_of(record)
         if self._interaction.is_broken:
@@ -223,9 +230,9 @@ class RunningJob:
     def _status_of(self, record: dict[str, Any]) -> int:
         if self._status is not None:
             return self._status
-        if message := _message_of(record):
+        if message := how_it_ended(record):
             self._manner.say("")
-            self._manner.tell(f"job {record['id']}: {message}")
+            self._manner.tell(message)
         return exit_status_of(record["state"], record.get("cause"), record["exit_status"], record["signal"])
 
     def cancel(self, status: int = NOT_THE_COMMANDS) -> None:
@@ -263,6 +270,13 @@ class RunningJob:
         await self._interaction.resize(rows, columns)
 
 
-def _message_of(record: dict[str, Any]) -> str | None:
-    """The message about a job that rankd could not start, or ended. None for other jobs."""
-    return None if record["state"] == "completed" else record.get("message") or None
+def is_about(job: int | str, published: bytes) -> bool:
+    """Whether events of a user are about this job. Those of others cost no look at its record.
+
+    >>> is_about(17, b'{"events":[{"id":1,"job":171}]}'), is_about(17, b'{"events":[{"id":1,"job":17}]}')
+    (False, True)
+    """
+    try:
+        return isinstance(job, str) or any(event["job"] == job for event in msgspec.json.decode(published)["events"])
+    except (ValueError, TypeError, KeyError):  # of another version
+        return True

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from rankd.core.model.job import FINAL_STATES
+from rankd.core.model.job_state import FINAL_STATES
 
 TIME_LIMIT, OUT_OF_MEMORY, NOT_THE_COMMANDS, INTERRUPTED = 124, 137, 125, 130
 SIGNALLED = 128
@@ -34,6 +34,22 @@ def exit_status_of(state: str, cause: str | None, exit_status: int | None, signa
     if signal is not None:
         return SIGNALLED + signal
     return NOT_THE_COMMANDS if exit_status is None else exit_status
+
+
+_ENDED = {"timeout": "has reached its time limit", "cancelled": "was cancelled", "node_lost": "was lost with its node"}
+
+
+def how_it_ended(record: dict[str, Any]) -> str | None:
+    """What to say about a job that its own exit status does not explain; None for others.
+
+    >>> how_it_ended({"id": 17, "state": "timeout", "message": None})
+    'job 17 has reached its time limit'
+    """
+    if record["state"] == "completed":
+        return None
+    if message := record.get("message"):
+        return f"job {record['id']}: {message}"
+    return f"job {record['id']} {_ENDED[record['state']]}" if record["state"] in _ENDED else None
 
 
 class Foreseen(NamedTuple):

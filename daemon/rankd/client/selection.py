@@ -9,7 +9,7 @@ import msgspec
 from rankd.client.step import Ask, Effort, Plan, answer
 from rankd.core.errors import Refused
 from rankd.core.model.id_range import apart, written_range
-from rankd.wire.codec import encode
+from rankd.wire.encoding import encode
 from rankd.wire.job_selection import Failed, JobFilter, JobName, JobSelection, SelectionReply
 
 AT_ONCE = 10_000

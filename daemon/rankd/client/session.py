@@ -9,6 +9,7 @@ import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from rankd.bus.lean_import import import_lean
 from rankd.client.asker import login_name
 from rankd.core.errors import Refused, Unavailable
 
@@ -47,6 +48,7 @@ def with_bus(
         Refused: ``usage``: broker and database were named, and are of different sites.
     """
     url = place.need_nats()
+    import_lean()
 
     async def run() -> T:
         from rankd.bus.connection import Bus
@@ -68,13 +70,13 @@ def connecting(place: Place, *, connect_timeout_s: float = CONNECT_TIMEOUT_S) ->
         Unavailable: no broker is known, it does not answer, or the connection was lost.
         Refused: ``usage``: broker and database were named, and are of different sites.
     """
+    url = place.need_nats()
+    import_lean()
     import asyncio
 
     import uvloop
 
     from rankd.bus.connection import Bus
-
-    url = place.need_nats()
 
     async def connected() -> Bus:
         credentials = credentials_for(place)
@@ -202,7 +204,7 @@ async def check_site(bus: Bus, database: Path, user: str) -> None:
         Unavailable: it does not answer.
     """
     from rankd.store.engine.site import site_of
-    from rankd.wire.codec import encode
+    from rankd.wire.encoding import encode
     from rankd.wire.site import Site
     from rankd.wire.subject import user_request
 

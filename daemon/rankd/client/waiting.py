@@ -15,8 +15,8 @@ from rankd.client.step import RETRY_PAUSE_S, Ask, Effort, Listen, Pause, Plan, a
 from rankd.core.errors import Unavailable
 from rankd.core.model.array import parse_name
 from rankd.core.model.index_set import count, each
-from rankd.core.model.job import FINAL_STATES
-from rankd.wire.codec import encode
+from rankd.core.model.job_state import FINAL_STATES
+from rankd.wire.encoding import encode
 from rankd.wire.event import JobEventList, UserTransition
 from rankd.wire.job_record import JobRecord
 from rankd.wire.job_selection import JobName

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from rankd.core.errors import Refused
-from rankd.wire.codec import UNREADABLE
+from rankd.wire.encoding import UNREADABLE
 
 NODE = "node"
 FILE = "register.json"

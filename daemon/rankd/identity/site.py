@@ -49,7 +49,7 @@ from rankd.identity.reach import (
     web_publishes,
 )
 from rankd.identity.trusted_node import read_trusted
-from rankd.wire.codec import UNREADABLE
+from rankd.wire.encoding import UNREADABLE
 from rankd.wire.enrolment import MOST_BYTES
 from rankd.wire.subject import ENROL, NOTIFIER, WEB, inbox_prefix
 

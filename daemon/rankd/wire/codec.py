@@ -1,4 +1,4 @@
-"""Encoding and decoding of JSON, with errors that name the field."""
+"""Decoding of JSON, with errors that name the field, and the encoding of :mod:`.encoding`."""
 
 from __future__ import annotations
 
@@ -9,15 +9,13 @@ import msgspec
 
 from rankd.core.errors import Refused
 from rankd.core.model.job import JobRequest
+from rankd.wire.encoding import UNREADABLE, encode
 from rankd.wire.request_size import check_request
 from rankd.wire.submission import MAX_JOBS_PER_MESSAGE, JobBatch
 
 T = TypeVar("T")
 
-UNREADABLE = (ValueError, RecursionError)
-"""The errors of decoding bytes that are not the expected message: wrong types, invalid UTF-8, too deep nesting."""
-
-encode = msgspec.json.Encoder(enc_hook=None).encode
+__all__ = ["UNREADABLE", "decode_job", "decode_of_node", "decode_strict", "decode_submission", "encode"]
 
 _PLACE = re.compile(r" - at `\$\.?(?P<path>[^`]*)`$")
 _UNKNOWN = re.compile(r"Object contains unknown field `(?P<field>[^`]+)`")

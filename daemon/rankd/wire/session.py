@@ -17,6 +17,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from rankd.core.errors import Refused
 from rankd.wire.answer import ErrorBody
 from rankd.wire.job_selection import AtLeastOne, JobName
 
@@ -31,6 +32,8 @@ KIND, CONTROL = "Rankd-Kind", "control"
 """A header of the agent's messages that are JSON."""
 COMMAND_NOT_FOUND, NOT_EXECUTABLE = "command_not_found", "not_executable"
 """Errors of a session whose step could not be started."""
+LOG_EMPTIED = "log_emptied"
+"""The error of a session whose file does not have the bytes any more that were sent."""
 
 MESSAGE_BYTES = 256 * 2**10
 """The most bytes of a stream in one message."""
@@ -260,3 +263,9 @@ class Exited(msgspec.Struct, frozen=True, kw_only=True, tag="exited"):
 
 
 FromNode = InputTaken | Exited
+
+
+def log_emptied(path: str | None) -> Refused:
+    """A file that the job has emptied, or written anew, while it was read."""
+    message = f"the job has emptied its file {path or ''} while it was read; read it again from its beginning"
+    return Refused(LOG_EMPTIED, message.replace("  ", " "), status=409)

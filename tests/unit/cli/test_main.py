@@ -82,6 +82,32 @@ def test_no_command_is_a_usage_error(capsys):
     assert "usage: rankd COMMAND" in capsys.readouterr().out
 
 
+def test_wrong_usage_of_run_has_a_status_of_its_own_since_2_may_be_the_commands(capsys):
+    assert main(["run", "--nonsense", "--", "true"]) == 125
+    assert main(["run"]) == 125
+    assert "no command" in capsys.readouterr().err
+
+
+def test_a_time_that_is_subtracted_may_be_a_word_of_its_own():
+    for words in (["-t", "-5m"], ["--time", "-5m"], ["--time=-5m"]):
+        joined = command_line._with_dashes(["update", "17", *words], *command_line.DASHED["update"])
+        assert command_line._parser("update").parse_args(joined).time == "-5m"
+    assert command_line._with_dashes(["update", "-t", "--name", "x"], *command_line.DASHED["update"])[1] == "-t"
+
+
+def test_a_signal_that_is_missing_is_not_mistaken_for_missing_jobs(capsys):
+    assert main(["signal", "17"]) == 2
+    assert "no signal is given; write `rankd signal 17 TERM`" in capsys.readouterr().err
+    assert main(["signal", "TERM"]) == 2
+    assert "which jobs?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("option", "value"), [("-n", "-1"), ("--bytes", "1.5"), ("--attempt", "0"), ("-n", "\u0661")])
+def test_a_wrong_number_of_logs_is_said_in_plain_words(option, value, capsys):
+    assert main(["logs", f"{option}={value}" if option != "-n" else f"-n{value}", "17"]) == 2
+    assert "is not a number; write a whole number of at least" in capsys.readouterr().err
+
+
 def test_version(capsys):
     assert main(["--version"]) == 0
     assert capsys.readouterr().out == f"rankd {__version__}\n"

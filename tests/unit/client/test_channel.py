@@ -73,6 +73,7 @@ def test_lists_are_asked_for_page_by_page_up_to_their_limit(most, n_requests):
     assert rows == paged.rows[:most]
     assert first["total"] == 5
     assert [verb for verb, _ in paged.asked] == ["job.list"] * n_requests
+    assert [request.get("count") for _, request in paged.asked] == [True] + [None] * (n_requests - 1), "all are counted"
 
 
 def test_a_socket_at_which_nobody_listens_is_named(tmp_path):

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from rankd.client.run_status import Foreseen, Interrupts, exit_status_of, waiting_line
+from rankd.client.run_status import Foreseen, Interrupts, exit_status_of, how_it_ended, waiting_line
 
 
 @pytest.mark.parametrize(
@@ -27,6 +27,22 @@ from rankd.client.run_status import Foreseen, Interrupts, exit_status_of, waitin
 )
 def test_the_status_tells_the_command_from_the_rest(ended, status):
     assert exit_status_of(*ended) == status
+
+
+@pytest.mark.parametrize(
+    ("state", "message", "said"),
+    [
+        ("completed", "a note", None),
+        ("failed", None, None),
+        ("failed", "no such file", "job 17: no such file"),
+        ("out_of_memory", "killed for memory", "job 17: killed for memory"),
+        ("timeout", None, "job 17 has reached its time limit"),
+        ("cancelled", None, "job 17 was cancelled"),
+        ("node_lost", None, "job 17 was lost with its node"),
+    ],
+)
+def test_an_end_that_is_not_the_commands_is_said_in_a_sentence(state, message, said):
+    assert how_it_ended({"id": 17, "state": state, "message": message}) == said
 
 
 def test_the_line_has_what_is_known():

@@ -51,8 +51,8 @@ def add_parser(subparsers: Subparsers) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Ask the intake, print its answer."""
     from rankd.cli.common.place import find
-    from rankd.wire.codec import encode
     from rankd.wire.diag import Diag, DiagRequest
+    from rankd.wire.encoding import encode
 
     subject = asker(arguments).subject("diag.show")
     question = encode(DiagRequest(reset=arguments.reset))

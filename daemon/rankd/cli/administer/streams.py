@@ -60,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _ask(arguments: argparse.Namespace, verb: str, message: msgspec.Struct, kind: type[T]) -> T:
     """Ask; brokers without a leader for their streams take their time to answer."""
     from rankd.cli.common.channel import opened
-    from rankd.wire.codec import encode
+    from rankd.wire.encoding import encode
 
     with opened(arguments) as channel:
         return channel.request(verb, encode(message), kind, timeout_s=ANSWER_S)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rankd.cli.common.freshness import Known
-from rankd.cli.common.limit import EVERYTHING, MOST_BY_BUS, PAGE, say_cut
+from rankd.cli.common.limit import EVERYTHING, MOST_BY_BUS, say_cut
 from rankd.client.channel import LARGEST_PAGE
 from rankd.wire.message import AccountingFilter, JobFilter
 
@@ -29,7 +29,7 @@ class BusSource:
 
     def _ask(self, verb: str, message: object) -> object:
         from rankd.client.channel import open_channel
-        from rankd.wire.codec import encode
+        from rankd.wire.encoding import encode
 
         with open_channel(self._place, self._who) as channel:
             return channel.request(verb, encode(message), object)
@@ -64,11 +64,12 @@ class BusSource:
 
     def accounting_pages(self, wanted: AccountingFilter) -> Iterator[list[Row]]:
         """See :class:`.record_source.Source`."""
+        from rankd.client.channel import each_page, open_channel
+
         request = msgspec.to_builtins(wanted) | {"limit": LARGEST_PAGE}
-        rows = self._pages("job.acct", "jobs", request, PAGE)[0]
-        while rows:
-            yield rows
-            rows = self._pages("job.acct", "jobs", request | {"after": rows[-1]["id"]}, PAGE)[0]
+        with open_channel(self._place, self._who) as channel:
+            for answer in each_page(channel, "job.acct", request, "jobs"):
+                yield answer.get("jobs") or []
 
     def job(self, job_id: int | str) -> Row:
         """See :class:`.record_source.Source`."""

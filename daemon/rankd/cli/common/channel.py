@@ -74,7 +74,7 @@ def opened_until(arguments: argparse.Namespace, until: float) -> Iterator[Channe
 
 def ask(arguments: argparse.Namespace, verb: str, message: msgspec.Struct, kind: type[T]) -> T:
     """Send one request, and return its answer."""
-    from rankd.wire.codec import encode
+    from rankd.wire.encoding import encode
 
     with opened(arguments) as channel:
         return channel.request(verb, encode(message), kind)

@@ -39,7 +39,7 @@ def fetch_report(place: Place, arguments: argparse.Namespace, request: ReportReq
     """
     from rankd.cli.common.session import asker
     from rankd.client.session import with_bus
-    from rankd.wire.codec import encode
+    from rankd.wire.encoding import encode
     from rankd.wire.report import ReportMade, ReportPart, ReportPartRequest
 
     who = asker(arguments)

@@ -130,7 +130,7 @@ def _ask_each(arguments: argparse.Namespace, requests: list[Row]) -> int:
 
 async def _ask(bus: Bus, arguments: argparse.Namespace, request: Row) -> Row | RankdError:
     from rankd.cli.common.session import asker
-    from rankd.wire.codec import encode
+    from rankd.wire.encoding import encode
 
     who = asker(arguments)
     try:

@@ -23,7 +23,7 @@ MOST = 10
 
 def forecasts(channel: Channel, ids: Sequence[int], patience_s: float = PATIENCE_S) -> list[JobWhen]:
     """What is foreseen for the first of these jobs. Waits for a while for a forecast that knows them."""
-    from rankd.wire.codec import encode
+    from rankd.wire.encoding import encode
     from rankd.wire.forecast_record import JobWhen
     from rankd.wire.page import JobShow
 

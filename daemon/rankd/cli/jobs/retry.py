@@ -160,7 +160,7 @@ def jobs_in(channel: Channel, arguments: argparse.Namespace, ids: str) -> list[i
 
 def _ask(channel: Channel, wanted: JobRetry) -> Answer:
     from rankd.client.channel import repeated
-    from rankd.wire.codec import encode
+    from rankd.wire.encoding import encode
 
     def send(left_s: float) -> Answer:
         return channel.request("job.retry", encode(wanted), Answer, timeout_s=min(REQUEST_TIMEOUT_S, left_s))

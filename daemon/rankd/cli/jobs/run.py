@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import signal
 import sys
 from typing import TYPE_CHECKING, Any, Self
 
+from rankd.bus.lean_import import import_lean
 from rankd.cli.common.option import add_asker, add_command, add_place, job_name
+from rankd.cli.jobs.run_submission import Submission
 from rankd.client.batch.option import add_job_options
 from rankd.core.errors import RankdError, Refused
 
@@ -57,7 +60,11 @@ def add_parser(subparsers: Subparsers) -> None:
     shell.add_argument("--pty", action="store_true", help="a terminal also for a command (a shell has one)")
     add_place(shell, broker=True)
     add_asker(shell)
-    shell.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="a command and its arguments")
+    words = shell.add_argument(
+        "command", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="a command and its arguments (default: a shell)"
+    )
+    words.required = False
+    shell.set_defaults(parser=shell)
 
 
 def _add_run(subparsers: Subparsers) -> None:
@@ -86,6 +93,13 @@ def _add_run(subparsers: Subparsers) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run a command as a job, or as a step of the job that this process belongs to."""
+    try:
+        return _run(arguments)
+    except RankdError as error:
+        return _failed(error)
+
+
+def _run(arguments: argparse.Namespace) -> int:
     command = _command(arguments)
     if not command:
         raise Refused("usage", "no command; write `rankd run -- COMMAND ...`", "command")
@@ -115,17 +129,10 @@ def run(arguments: argparse.Namespace) -> int:
         print_json(job_request)
         return 0
 
-    early = _EarlySignals()
-    try:
-        id_ = _submitted(arguments, job_request)
-    except RankdError as error:
-        return _failed(error)
-
-    async def follow(job: RunningJob) -> int:
-        return await job.follow(id_)
-
+    submission = Submission(arguments, job_request)
+    submission.send_at_socket()
     stdin = not arguments.no_stdin and "stdin" not in job_request
-    return _followed(arguments, follow, pty=arguments.pty, stdin=stdin, early=early)
+    return _followed(arguments, submission.follow, pty=arguments.pty, stdin=stdin, submission=submission)
 
 
 def _failed(error: RankdError) -> int:
@@ -137,27 +144,13 @@ def _failed(error: RankdError) -> int:
     return {COMMAND_NOT_FOUND: 127, NOT_EXECUTABLE: 126}.get(error.code, FAILED)
 
 
-def _tell(text: str) -> None:
+def _tell(text: str, terminal: RawTerminal | None) -> None:
     """Say how the job ended, where its exit status alone would not tell."""
     from rankd.core.printable import printable
 
+    if terminal is not None:
+        terminal.restore()
     print(f"rankd: {printable(text)}", file=sys.stderr)
-
-
-def _submitted(arguments: argparse.Namespace, job: dict[str, Any]) -> int:
-    """Submit the job, on the way on which `rankd submit` does; returns its id."""
-    import time
-
-    from rankd.cli.common.channel import opened
-    from rankd.cli.common.screen import print_line
-    from rankd.cli.jobs.delivery import submit
-
-    until = time.monotonic() + arguments.retry_for
-    with opened(arguments, connect_timeout_s=arguments.retry_for) as channel:
-        accepted = submit(channel, [job], arguments, until)
-    for line in (accepted.warning or "").splitlines():
-        print_line(f"rankd: {line}", error=True)
-    return accepted.ids[0]
 
 
 def _interactive(arguments: argparse.Namespace, job: dict[str, Any]) -> dict[str, Any]:
@@ -188,9 +181,24 @@ def run_attach(arguments: argparse.Namespace) -> int:
 
 def run_shell(arguments: argparse.Namespace) -> int:
     """Start a shell or a command in a job."""
+    if arguments.command[:1] != ["--"]:
+        options, words = _options_first(arguments.command, arguments.parser)
+        arguments.command = []
+        arguments = arguments.parser.parse_args([*options, str(arguments.job), *words], arguments)
     command = _command(arguments)
     pty = arguments.pty or (not command and _is_terminal())
     return _in_job(arguments, arguments.job, command or ["/bin/sh", "-c", SHELL], pty=pty, stdin=True, parts=(1, None))
+
+
+def _options_first(words: list[str], parser: argparse.ArgumentParser) -> tuple[list[str], list[str]]:
+    """The options before the command, with their values, and the rest: argparse leaves all of it to the command."""
+    options, rest = list[str](), list(words)
+    while rest and rest[0].startswith("-") and rest[0] != "--":
+        options.append(rest.pop(0))
+        action = parser._option_string_actions.get(options[-1])  # noqa: SLF001 - argparse has no other list of them
+        if action is not None and action.nargs is None and rest:
+            options.append(rest.pop(0))
+    return options, rest
 
 
 def _step_parts(arguments: argparse.Namespace) -> tuple[int | None, int | None]:
@@ -256,17 +264,20 @@ def _followed(
     pty: bool,
     stdin: bool,
     stays: bool = False,
-    early: _EarlySignals | None = None,
+    submission: Submission | None = None,
 ) -> int:
-    """Follow a job in an event loop, with this process's signals and terminal."""
+    """Follow a job in an event loop, with this process's signals and terminal. Submit it first, if there is one."""
+    gc.disable()
+    import_lean()
     import asyncio
 
     from rankd.cli.common.place import find
     from rankd.cli.common.session import asker
     from rankd.cli.jobs.terminal import RawTerminal
+    from rankd.client.channel import BusChannel
     from rankd.client.interaction import Ends
     from rankd.client.run_job import RunningJob
-    from rankd.client.session import with_bus
+    from rankd.client.session import connecting
 
     place, who = find(arguments), asker(arguments)
     terminal = RawTerminal(INPUT) if pty else None
@@ -277,13 +288,18 @@ def _followed(
         with _Signals(job, terminal, pty=pty) as signals:
             following = asyncio.get_running_loop().create_task(follow(job))
             await asyncio.sleep(0)  # it knows the job now
-            for number in early.arrived if early else ():
+            for number in submission.early.arrived if submission else ():
                 signals.happened(number)
             return await following
 
     sys.stdout.flush()
     try:
-        return with_bus(place, action, connect_timeout_s=CONNECT_S)
+        with connecting(place, connect_timeout_s=CONNECT_S) as (bus, runner):
+            gc.freeze()  # what was imported lives to the end
+            gc.enable()
+            if submission is not None:
+                submission.send(BusChannel(bus, who, runner))
+            return runner.run(action(bus))
     except RankdError as error:
         if terminal:
             terminal.restore()
@@ -306,7 +322,7 @@ def _manner(arguments: argparse.Namespace, terminal: RawTerminal | None, *, stdi
         labels=getattr(arguments, "label", False),
         stays=stays or getattr(arguments, "detach_ok", False),
         say=StatusLine().say,
-        tell=_tell,
+        tell=lambda text: _tell(text, terminal),
         on_begin=terminal.make_raw if terminal else lambda: None,
     )
 
@@ -330,16 +346,6 @@ class StatusLine:
         elif shown:
             os.write(ERRORS, f"{shown}\n".encode())
         self._last = text
-
-
-class _EarlySignals:
-    """Keeps signals that arrive between the submission and the connection, so that the job is cancelled then."""
-
-    def __init__(self) -> None:
-        self.arrived: list[int] = []
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            if signal.getsignal(number) is not signal.SIG_IGN:
-                signal.signal(number, lambda arrived, _frame: self.arrived.append(arrived))
 
 
 class _Signals:

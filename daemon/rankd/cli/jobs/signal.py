@@ -9,6 +9,8 @@ from rankd.cli.common.option import add_asker, add_command, add_jobs, add_place
 from rankd.cli.jobs.cancel_hold_release import selection
 from rankd.cli.jobs.selection import act, add_report
 from rankd.cli.look.queue import add_filters
+from rankd.core.errors import Refused
+from rankd.core.near_name import cut
 from rankd.wire.message import JobSelection, JobSignal
 
 if TYPE_CHECKING:
@@ -32,7 +34,14 @@ def add_parser(subparsers: Subparsers) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Send the request, and print the jobs that could not be signalled."""
-    return act(arguments, "job.signal", with_signal(selection(arguments), arguments.signal))
+    try:
+        chosen = selection(arguments)
+    except Refused:
+        if arguments.job or not arguments.signal[:1].isdigit():
+            raise
+        message = f"no signal is given; write `rankd signal {cut(arguments.signal)} TERM`, or another one"
+        raise Refused("usage", message, "signal") from None
+    return act(arguments, "job.signal", with_signal(chosen, arguments.signal))
 
 
 def with_signal(chosen: JobSelection, signal: str) -> JobSignal:

@@ -5,11 +5,15 @@ from __future__ import annotations
 import re
 import time
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from rankd.cli.common.duration import shown_time
 from rankd.cli.common.freshness import Known
 from rankd.cli.common.layout import Field
+from rankd.cli.common.limit import EVERYTHING
 from rankd.cli.common.option import add_asker, add_command, add_output, add_place, job_names, names
 from rankd.cli.common.record_source import open_source
 from rankd.cli.common.table import Column, print_json, print_separated, print_table
@@ -26,9 +30,10 @@ from rankd.wire.message import AccountingFilter
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from rankd.cli.common.option import Subparsers
+    from rankd.cli.common.record_source import Source
     from rankd.store.engine.reading import Row
 
 USUAL = "JobID,JobName,User,Account,AllocCPUS,State,ExitCode,Elapsed,TotalCPU,MaxRSS"
@@ -66,7 +71,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument(
         "-E", "--endtime", "--until", metavar="TIME", help="only jobs submitted up to this time (default: now)"
     )
-    add_limit(parser)
+    add_limit(parser, ", but all with --summary")
     parser.add_argument(
         "-X", "--allocations", action="store_true", help="accepted for Slurm's sake: there is always one line per job"
     )
@@ -113,39 +118,60 @@ def run(arguments: argparse.Namespace) -> int:
     chosen = _chosen(spec, shown)
     columns = _columns(spec, chosen)
     wanted = _wanted(arguments, now)
+    rows = _summary(source, arguments, wanted) if arguments.summary else _listed(source, arguments, wanted)
+    if rows is None:
+        return 1
+    if arguments.json:
+        print_json(rows)
+        return 0
+    cells = [[field.shown(row) for field in chosen] for row in rows]
+    if arguments.csv or arguments.parsable2:
+        header = None if arguments.noheader else [field.header for field in chosen]
+        texts = [place for place, field in enumerate(chosen) if not field.numeric]
+        print_separated(header, cells, csv_texts=texts if arguments.csv else None)
+    else:
+        print_table(columns, cells, header=not arguments.noheader)
+    return 0
+
+
+def _listed(source: Source, arguments: argparse.Namespace, wanted: AccountingFilter) -> list[Row] | None:
+    """The rows of jobs; None if none of the named jobs exists."""
     rows = source.accounting(wanted)
     say_if_unnamed(wanted, rows)
     if has_nothing(source, wanted, rows):
-        return 1
+        return None
     rows.sort(key=by_task)
-    if arguments.summary or not arguments.json:
-        rows = accounted_once(rows, wanted.ids or ())
-    if arguments.summary:
-        uses = Uses({name: use[field].value for name, field in _SUMMED.items()}, partial(known_end, known=source.known))
-        rows = _summary(rows, arguments, uses, wanted)
-    if arguments.json:
-        print_json(rows)
-    else:
-        cells = [[field.shown(row) for field in chosen] for row in rows]
-        if arguments.csv or arguments.parsable2:
-            header = None if arguments.noheader else [field.header for field in chosen]
-            texts = [place for place, field in enumerate(chosen) if not field.numeric]
-            print_separated(header, cells, csv_texts=texts if arguments.csv else None)
-        else:
-            print_table(columns, cells, header=not arguments.noheader)
-    return 0
+    return rows if arguments.json else accounted_once(rows, wanted.ids or ())
 
 
 def _of_summary(arguments: argparse.Namespace) -> list[Field]:
     return of_summary(arguments.summary, per=bool(arguments.per))
 
 
-def _summary(rows: Sequence[Row], arguments: argparse.Namespace, uses: Uses, wanted: AccountingFilter) -> list[Row]:
+def _summary(source: Source, arguments: argparse.Namespace, wanted: AccountingFilter) -> list[Row] | None:
+    """The sums; None if none of the named jobs exists. Without a limit, all jobs count, however many there are."""
+    all_jobs = source.accounting_pages(replace(wanted, after=0))
+    parts = all_jobs if wanted.limit == EVERYTHING else iter([source.accounting(wanted)])
+    rows: Iterator[Row] = chain.from_iterable(accounted_once(part, ()) for part in parts)
+    if wanted.ids is not None:
+        rows = iter(listed := list(rows))
+        if has_nothing(source, wanted, listed):
+            return None
+    found = _sums(rows, source.known, arguments, wanted)
+    say_if_unnamed(wanted, found)
+    return found
+
+
+def _sums(rows: Iterator[Row], known: Known, arguments: argparse.Namespace, wanted: AccountingFilter) -> list[Row]:
+    use = fields(known)
+    uses = Uses({name: use[field].value for name, field in _SUMMED.items()}, partial(known_end, known=known))
     if not arguments.per:
         whole = summed(rows, arguments.summary, uses, wanted.since, wanted.until)
         return [{name: value for name, value in row.items() if name != "period"} for row in whole]
-    now = time.time()
-    since = min((row["submitted_at"] for row in rows), default=now) if wanted.since is None else wanted.since
+    since, now = wanted.since, time.time()
+    if since is None:
+        rows = iter(listed := list(rows))
+        since = min((row["submitted_at"] for row in listed), default=now)
     until = max(since, now if wanted.until is None else wanted.until)
     return summed_per(rows, arguments.summary, uses, periods(since, until, arguments.per))
 

@@ -22,7 +22,7 @@ from rankd.core.errors import Unavailable
 from rankd.core.model.array import parse_name
 from rankd.core.model.id_range import apart
 from rankd.core.model.index_set import each
-from rankd.wire.codec import UNREADABLE, encode
+from rankd.wire.encoding import UNREADABLE, encode
 from rankd.wire.message import DeadLetter, EventsRequest, JobEventList, JobEvents, Transition
 
 FIRST_ANSWER_S = 10.0

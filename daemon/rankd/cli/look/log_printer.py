@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TextIO
 from rankd.bus.log_stream import LogStream
 from rankd.cli.common.screen import print_line
 from rankd.client.job_output import JobOutput
-from rankd.core.model.job import FINAL_STATES
+from rankd.core.model.job_state import FINAL_STATES
 from rankd.wire.session import JobLog, Stream
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class LogPrinter:
         if (await stream.open()).path == unless:
             await stream.leave()
             return
-        async for part in stream.parts():
+        async for part in self._output.parts_of(stream):
             await asyncio.to_thread(output.write, part)
         await asyncio.to_thread(output.finish)
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 from typing import TYPE_CHECKING
 
 from rankd.cli.common.option import add_asker, add_command, add_place, job_name
 from rankd.cli.common.place import find
+from rankd.core.near_name import cut
 
 if TYPE_CHECKING:
-    import argparse
-
     from rankd.cli.common.option import Subparsers
 
 
@@ -35,17 +35,14 @@ def add_parser(subparsers: Subparsers) -> None:
     add_asker(parser)
 
 
-def _count(text: str) -> int:
-    value = int(text)
-    if value < 0:
-        raise ValueError(text)
-    return value
+def _count(text: str, least: int = 0) -> int:
+    if not (text.isascii() and text.isdigit() and int(text) >= least):
+        raise argparse.ArgumentTypeError(f"'{cut(text)}' is not a number; write a whole number of at least {least}")
+    return int(text)
 
 
 def _number(text: str) -> int:
-    if not (value := _count(text)):
-        raise ValueError(text)
-    return value
+    return _count(text, least=1)
 
 
 def run(arguments: argparse.Namespace) -> int:

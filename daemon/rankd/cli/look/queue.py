@@ -78,9 +78,9 @@ def add_parser(subparsers: Subparsers) -> None:
     add_asker(listing)
 
 
-def add_limit(parser: argparse.ArgumentParser) -> None:
+def add_limit(parser: argparse.ArgumentParser, besides: str = "") -> None:
     """The option for the largest number of jobs."""
-    text = "at most N jobs, the newest (default: all; over the bus 10,000)"
+    text = f"at most N jobs, the newest (default: all; over the bus 10,000{besides})"
     parser.add_argument("--limit", type=limit, default=EVERYTHING, metavar="N", help=text)
 
 

@@ -77,7 +77,7 @@ async def _watch(bus: Bus, arguments: argparse.Namespace, wanted: Wanted, where:
 async def _exists(bus: Bus, where: str, name: int | str) -> bool:
     """Whether there is such a job. Of several tasks, whether there is the first one."""
     from rankd.client.session import repeat
-    from rankd.wire.codec import encode
+    from rankd.wire.encoding import encode
     from rankd.wire.page import JobShow
 
     parsed = parse_name(name)

@@ -165,7 +165,7 @@ async def _follow(bus: Bus, connection: Reader, screen: Screen, expected: list[i
 
 async def _submit(bus: Bus, wave: Wave) -> list[int]:
     """The wave as one message, as the user whom the subject names."""
-    from rankd.wire.codec import encode
+    from rankd.wire.encoding import encode
     from rankd.wire.message import BatchReply
     from rankd.wire.subject import admin_request, user_request
 

@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Meta
 
 from rankd.core.errors import InvalidTransition
+from rankd.core.model import job_state
 from rankd.core.model.array import ArrayRequest
 from rankd.core.model.index_set import count
 from rankd.core.model.notification import Notify
@@ -26,25 +27,10 @@ URGENCY_DEFAULT = 16
 URGENCY_EXPEDITE = 31
 
 
-class State(StrEnum):
-    """The state of a job."""
-
-    PENDING = "pending"
-    ALLOCATED = "allocated"
-    RUNNING = "running"
-    COMPLETED = "completed"
-    FAILED = "failed"
-    TIMEOUT = "timeout"
-    CANCELLED = "cancelled"
-    NODE_LOST = "node_lost"
-    OUT_OF_MEMORY = "out_of_memory"
-
-
-FINAL_STATES = frozenset(
-    {State.COMPLETED, State.FAILED, State.TIMEOUT, State.CANCELLED, State.NODE_LOST, State.OUT_OF_MEMORY}
-)
-ENDED_BADLY = FINAL_STATES - {State.COMPLETED}
-ACTIVE_STATES = frozenset({State.ALLOCATED, State.RUNNING})
+State = job_state.State
+FINAL_STATES = job_state.FINAL_STATES
+ENDED_BADLY = job_state.ENDED_BADLY
+ACTIVE_STATES = job_state.ACTIVE_STATES
 
 
 class Event(StrEnum):

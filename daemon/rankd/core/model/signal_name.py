@@ -25,7 +25,7 @@ def parse_signal(given: str | int) -> int:
     text = str(given).strip()[: LONGEST + 1].upper()
     number = int(text) if text.isascii() and text.isdigit() else NAMES.get(text.removeprefix("SIG"))
     if number is None or not FIRST <= number <= LAST or number in RESERVED:
-        message = f"'{text[:LONGEST]}' is no signal; give a name such as USR1, or a number from {FIRST} to {LAST}"
+        message = f"'{text[:LONGEST]}' is not a signal; give a name such as USR1, or a number from {FIRST} to {LAST}"
         raise Refused("bad_signal", message, "signal")
     return number
 

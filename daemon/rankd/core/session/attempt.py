@@ -78,7 +78,8 @@ def choose(job: JobRuns, wanted: Wanted) -> Chosen:
     attempts = _attempts(job)
     number = len(attempts) if wanted.attempt is None else wanted.attempt
     if number > len(attempts):
-        message = f"job {job.name} has had {len(attempts)} attempts, so there is no attempt {number}"
+        had = "1 attempt" if len(attempts) == 1 else f"{len(attempts)} attempts"
+        message = f"job {job.name} has had {had}, so there is no attempt {number}"
         raise Refused("unknown_attempt", message, "attempt", status=404)
     runs = attempts[number - 1]
     nodes = [run.node for run in runs]

@@ -15,6 +15,9 @@ from rankd.wire.message import JobOrder
 
 log = logging.getLogger("rankd.agent")
 
+MOST_NAMED = 1_000
+"""The log names this many allocations of a keeper of an older version. Further ones only repeat the message."""
+
 
 class CarriedOut:
     """The ids of orders, by node. ``tell`` is called with the node of each new one: the intake is to be told.
@@ -32,14 +35,18 @@ class CarriedOut:
         """Hand these orders to the keeper."""
         for one in orders:
             if self.ask is None:
-                if one.allocation in self._refused:
-                    continue
-                self._refused.add(one.allocation)
-                message = "allocation %d gets no signals and no new time limit: its keeper is of an older version"
-                log.warning(message, one.allocation)
+                self._refuse(one.allocation)
                 continue
             order = OrderJob(allocation=one.allocation, order=one.id, signal=one.signal, time_limit_s=one.time_limit_s)
             self.ask(order)
+
+    def _refuse(self, allocation: int) -> None:
+        """Log once that it gets no orders: the intake repeats them until the job ends."""
+        if allocation in self._refused or len(self._refused) >= MOST_NAMED:
+            return
+        self._refused.add(allocation)
+        message = "allocation %d gets no signals and no new time limit: its keeper is of an older version"
+        log.warning(message, allocation)
 
     def add(self, node: str, order: int) -> None:
         """An order is carried out."""

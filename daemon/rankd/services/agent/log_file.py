@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from rankd.core.errors import RankdError, Refused
 from rankd.services.agent.user_reader import ReaderLost, UserReader, UserReaders, asked
-from rankd.wire.session import MESSAGE_BYTES
+from rankd.wire.session import MESSAGE_BYTES, log_emptied
 
 FIRST_LOOK_S, LONGEST_LOOK_S = 0.05, 0.5
 """How often a file that is followed is looked at: often while it grows."""
@@ -78,11 +78,23 @@ class LogFile:
                 raise Refused("log_gone", message, status=404)
             return reader
 
-    async def read(self, offset: int, most: int) -> Part:
-        """Bytes from this offset, possibly none. Raises as :meth:`open`, after some attempts."""
+    async def read(self, offset: int, most: int, mark: bytes = b"") -> Part:
+        """Bytes from this offset, possibly none. ``mark``: those before them, as they were read earlier.
+
+        Raises:
+            Refused: ``log_emptied``: the mark is not there any more. Also as :meth:`open`, after some attempts.
+        """
         begin, now = offset - self._cached_from, asyncio.get_running_loop().time()
-        if 0 <= begin < len(self._cached.data) and now < self._cached_until_s:  # another session has just read the same
-            return Part(self._cached.data[begin : begin + most], self._cached.size)
+        if len(mark) <= begin < len(self._cached.data) and now < self._cached_until_s:  # another session has read it
+            part = Part(self._cached.data[begin - len(mark) : begin + most], self._cached.size)
+        else:
+            part = await self._read_again(offset - len(mark), len(mark) + most)
+        if not part.data.startswith(mark):
+            raise log_emptied(self._file.path)
+        return Part(part.data[len(mark) :], part.size)
+
+    async def _read_again(self, offset: int, most: int) -> Part:
+        """Read; again if the process that reads has gone."""
         for _ in range(ATTEMPTS - 1):
             with suppress(ReaderLost):
                 return await self._read(offset, most)

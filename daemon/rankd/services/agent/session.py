@@ -42,6 +42,8 @@ LOOK_S = 5.0
 STATUS_HEADER, TEXT_HEADER = "Nats-Service-Error-Code", "Nats-Service-Error"
 """As in :mod:`rankd.bus.refusal`."""
 LONGEST_TEXT = 500
+MARK_BYTES = 64
+"""So many bytes before the next ones are read again each time: the job may have emptied its file."""
 
 _from_client = msgspec.json.Decoder(FromClient)
 
@@ -104,6 +106,8 @@ class LogSession:
         self._sent = self._consumed = wish.offset
         self._until: int | None = None
         self._size = 0
+        self._mark = b""
+        """The last bytes that were sent, just before the next ones."""
         self._wake = asyncio.Event()
         self._owes_status = False
         self._is_over = self._has_left = False
@@ -168,6 +172,7 @@ class LogSession:
 
     def _again(self, offset: int) -> None:
         self._sent = min(self._sent, max(offset, self._consumed))
+        self._mark = b""
         self._is_over = False
 
     async def run(self) -> None:
@@ -201,10 +206,14 @@ class LogSession:
         return await self._send_next(self._log, most)
 
     async def _send_next(self, log: LogFile, most: int) -> bool:
-        """Send the next bytes, or the end; returns whether anything was sent."""
+        """Send the next bytes, or the end; returns whether anything was sent.
+
+        Raises:
+            Refused: ``log_emptied``.
+        """
         was_running, begin = log.is_running(), self._sent
         if most > 0:
-            part = await log.read(begin, most)
+            part = await log.read(begin, most, self._mark)
             if self._sent != begin:  # the client has asked for earlier bytes meanwhile
                 return True
             self._size = part.size
@@ -222,6 +231,7 @@ class LogSession:
             return False
         if self._sent == before:  # else it was set back meanwhile
             self._sent += len(data)
+            self._mark = (self._mark + data)[-MARK_BYTES:]
         return True
 
     async def _put(self, data: bytes, more: Mapping[str, str]) -> bool:

@@ -38,6 +38,9 @@ INPUT_WINDOW_BYTES = 256 * 1024
 """Input that the process has not read. A sender that goes beyond is disconnected."""
 MOST_LEFT_BYTES = 4 * 2**20
 """No pipe and no terminal holds more."""
+MOST_UNWRITTEN_BYTES = 2**20
+"""Output that waits for room on the disk of its file. What is more is left out of the file."""
+FULL = (errno.ENOSPC, errno.EDQUOT)
 AGAIN_S = 0.5
 LINGER_S = 60.0
 """How long the end of the output waits for an agent that has gone."""
@@ -55,6 +58,8 @@ class Stream:
         self.ring = Ring()
         self.sent = 0
         self.unwritten = b""
+        self.missing = 0
+        """How many bytes were left out of the file since it was last written to."""
 
     def take(self) -> int:
         """Read once; returns the number of bytes. At the end of the stream, ``source`` becomes -1."""
@@ -82,15 +87,25 @@ class Stream:
         self.source = -1
 
     def write(self) -> None:
-        """Write to the file. On a full disk the rest waits; a file that can't be written gets no more."""
+        """Write to the file. On a full disk the rest waits, up to a limit: the process and its reader do not.
+
+        A line in the file says how many bytes are missing there. A file that can't be written gets no more.
+        """
         try:
+            if self.missing and self.file >= 0:
+                note = b"\n[rankd: %d bytes are missing here: the disk was full]\n" % self.missing
+                self.unwritten = note[os.write(self.file, note) :] + self.unwritten
+                self.missing = 0
             while self.unwritten and self.file >= 0:
                 self.unwritten = self.unwritten[os.write(self.file, self.unwritten) :]
         except OSError as error:
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            if error.errno not in FULL:
                 self.file = -1
+            elif len(self.unwritten) > MOST_UNWRITTEN_BYTES:
+                self.missing += len(self.unwritten)
+                self.unwritten = b""
         if self.file < 0:
-            self.unwritten = b""
+            self.unwritten, self.missing = b"", 0
 
 
 class Relay:
@@ -121,12 +136,12 @@ class Relay:
         """Serve until the session is over, or the keeper has ended."""
         while not self._is_over:
             poll, actions = self._interests()
-            waits = any(stream.unwritten for stream in self._streams) or self._status is not None
+            waits = any(stream.unwritten or stream.missing for stream in self._streams) or self._status is not None
             for descriptor, events in poll.poll(AGAIN_S * 1000 if waits else None):
                 if action := actions.get(descriptor):
                     action(events)
             for stream in self._streams:
-                if stream.unwritten:
+                if stream.unwritten or stream.missing:
                     stream.write()
             self._send_output()
             self._look_at_end()
@@ -142,7 +157,7 @@ class Relay:
             wanted[self._agent.fileno()] = select.POLLIN | (select.POLLOUT if self._queued else 0)
             actions[self._agent.fileno()] = self._on_agent
         for stream in self._streams:
-            if stream.source >= 0 and stream.ring.room and not stream.unwritten:
+            if stream.source >= 0 and stream.ring.room:
                 wanted[stream.source] = select.POLLIN
         if self._input >= 0 and self._pending:
             wanted[self._input] = wanted.get(self._input, 0) | select.POLLOUT

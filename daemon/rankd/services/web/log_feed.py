@@ -21,7 +21,7 @@ from rankd.services.web.asking import Asking
 from rankd.services.web.live import EVERY_S, event
 from rankd.services.web.log_text import MOST_BYTES, LogText
 from rankd.services.web.template import Template
-from rankd.wire.session import JobLog
+from rankd.wire.session import LOG_EMPTIED, JobLog
 
 MOST_LOGS, MOST_LOGS_PER_USER = 100, 20
 FAR_BYTES = 512 * 2**10
@@ -31,7 +31,7 @@ AGAIN_S = 1.5
 PATIENCE_S = 20.0
 OVER = "end"
 """The event after which a tab does not connect again."""
-LATER = frozenset({"not_started"})
+LATER = frozenset({"not_started", LOG_EMPTIED})
 """Refusals that time may mend."""
 
 

@@ -1,4 +1,4 @@
-from rankd.services.agent.carried_out import CarriedOut
+from rankd.services.agent.carried_out import MOST_NAMED, CarriedOut
 from rankd.services.keeper.message import OrderJob
 from rankd.wire.message import JobOrder
 
@@ -32,3 +32,11 @@ def test_an_older_keeper_is_named_once_for_each_allocation(caplog):
     for _ in range(3):
         orders.pass_on([JobOrder(id=1, allocation=7, signal=10), JobOrder(id=2, allocation=8, signal=10)])
     assert [record.args for record in caplog.records] == [(7,), (8,)]
+
+
+def test_what_is_remembered_of_an_older_keeper_is_bounded(caplog):
+    orders = CarriedOut()
+    for allocation in range(MOST_NAMED + 10):
+        orders.pass_on([JobOrder(id=1, allocation=allocation, signal=10)])
+    orders.pass_on([JobOrder(id=1, allocation=MOST_NAMED + 5, signal=10)])
+    assert len(caplog.records) == MOST_NAMED
