@@ -72,6 +72,8 @@ def test_the_bytes_of_an_ended_job_and_parts_of_them(site, tmp_path):
     other.unlink()
     assert b"removed" in (gone := logs(site, named)).stderr
     assert gone.returncode == 1
+    nothing = str(submit(site, "echo", "x", options=("--wait", "--output", "/dev/null")))
+    assert logs(site, nothing).stderr == b"rankd: /dev/null can't be read: it is not a regular file\n"
 
 
 def test_a_followed_job_that_never_started_says_so_once_and_gives_its_status(site):

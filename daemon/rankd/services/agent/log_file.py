@@ -69,7 +69,7 @@ class LogFile:
                 return self._reader
             self._reader = None
             reader = await self._readers.of(self._file.owner)
-            handle, changed_at = await asked(lambda: reader.open(self._file.path))
+            handle, changed_at = await asked(self._file.path, lambda: reader.open(self._file.path))
             self._reader, self._handle = reader, handle
             started_at = self._file.started_at
             if not self._file.appends and started_at is not None and changed_at < started_at - EARLIER_S:
@@ -103,7 +103,7 @@ class LogFile:
 
     async def _read(self, offset: int, most: int) -> Part:
         reader = await self.open()
-        size, data = await asked(lambda: reader.read(self._handle, offset, MESSAGE_BYTES))
+        size, data = await asked(self._file.path, lambda: reader.read(self._handle, offset, MESSAGE_BYTES))
         if self.users > 1:
             self._cached, self._cached_from = Part(data, size), offset
             self._cached_until_s = asyncio.get_running_loop().time() + CACHED_S
@@ -112,12 +112,12 @@ class LogFile:
     async def tail(self, lines: int) -> int:
         """The offset at which the last lines begin. Raises as :meth:`open`."""
         reader = await self.open()
-        return await asked(lambda: reader.tail(self._handle, lines))
+        return await asked(self._file.path, lambda: reader.tail(self._handle, lines))
 
     async def size(self) -> int:
         """Its size now. Raises as :meth:`open`."""
         reader = await self.open()
-        return await asked(lambda: reader.size(self._handle))
+        return await asked(self._file.path, lambda: reader.size(self._handle))
 
     def watch(self, event: asyncio.Event) -> None:
         """Set the event from now on whenever the file has grown, and when its job has ended."""

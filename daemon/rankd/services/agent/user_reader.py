@@ -191,8 +191,8 @@ class UserReaders:
                 reader.end()
 
 
-async def asked(action: Callable[[], Awaitable[T]]) -> T:
-    """The result of a request about a file, with errors as users are told them.
+async def asked(path: str, action: Callable[[], Awaitable[T]]) -> T:
+    """The result of a request about the file at this path, with errors as users are told them.
 
     Raises:
         Refused: ``log_gone``, ``log_unreadable``.
@@ -200,7 +200,7 @@ async def asked(action: Callable[[], Awaitable[T]]) -> T:
     try:
         return await action()
     except FileNotFoundError:
-        raise Refused("log_gone", "the file is not there any more: it was removed", status=404) from None
+        raise Refused("log_gone", f"{path} is not there any more: it was removed", status=404) from None
     except OSError as error:
         why = "it is not a regular file" if error.errno == file_reader.NOT_A_FILE else error.strerror
-        raise Refused("log_unreadable", f"the file can't be read: {why}", status=404) from None
+        raise Refused("log_unreadable", f"{path} can't be read: {why}", status=404) from None
