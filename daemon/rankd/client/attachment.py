@@ -27,6 +27,7 @@ from rankd.wire.session import (
     KIND,
     OFFSET,
     RENEW_S,
+    STEP_ID,
     STREAM,
     Again,
     Alive,
@@ -48,6 +49,10 @@ ASK_S = 5.0
 PAUSE_S = 0.2
 AGAIN_S = 1.0
 """Missing bytes are asked for again after this time."""
+
+UNKNOWN_FIELD = "unknown_field"
+OF_STEP = frozenset({"step.number", "step.task"})
+"""Fields that intakes of older versions refuse. During an upgrade, such a one may take over from a newer one."""
 
 Write = Callable[[str, bytes, Callable[[], None]], None]
 """Writes bytes of a stream, then calls back in the loop."""
@@ -80,6 +85,7 @@ class Attachment:
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_unheard = asyncio.Event()
         self._is_open = False
+        self._names_step = True
 
     async def open(self) -> SessionOpened:
         """Listen, then ask.
@@ -98,19 +104,29 @@ class Attachment:
         await self._publish(encode(Alive()), None, session_out(self._who.user, self.node, self._session))
 
     async def _ask(self, *, again: bool) -> SessionOpened:
-        offsets = dict(self._written)
-        wish = msgspec.structs.replace(self._wish, offsets=offsets, again=again, node=self.node)
-        if self._is_open and wish.step is not None:
-            wish = msgspec.structs.replace(wish, step=msgspec.structs.replace(wish.step, begins=False))
-        opened = await self._bus.request(self._who.subject("job.attach"), encode(wish), SessionOpened, timeout_s=ASK_S)
+        """Ask the intake. One of an older version refuses the request as a whole, so nothing runs twice."""
+        try:
+            opened = await self._request(again=again)
+        except Refused as error:
+            if error.code != UNKNOWN_FIELD or error.field not in OF_STEP:
+                raise
+            self._wish, self._names_step = _without_number(self._wish), False
+            opened = await self._request(again=again)
         self.node, self.nodes, self._is_open = opened.node, opened.nodes, True
         self._note_step(opened.step)
         return opened
 
+    async def _request(self, *, again: bool) -> SessionOpened:
+        offsets = dict(self._written)
+        wish = msgspec.structs.replace(self._wish, offsets=offsets, again=again, node=self.node)
+        if self._is_open and wish.step is not None:
+            wish = msgspec.structs.replace(wish, step=msgspec.structs.replace(wish.step, begins=False))
+        return await self._bus.request(self._who.subject("job.attach"), encode(wish), SessionOpened, timeout_s=ASK_S)
+
     def _note_step(self, number: int | None) -> None:
-        """Name the step from now on by the number under which it is recorded."""
+        """Name the step from now on by the number under which it is recorded, unless an older intake has refused it."""
         step = self._wish.step
-        if step is not None and number is not None:
+        if step is not None and number is not None and self._names_step:
             self._wish = msgspec.structs.replace(self._wish, step=msgspec.structs.replace(step, number=number))
 
     async def keep(self) -> None:
@@ -229,3 +245,12 @@ class Attachment:
         subject = session_in(self._who.user, self.node, self._session)
         with suppress(*LOST):
             await self._bus.client.publish(subject, payload, reply=reply, headers=headers)
+
+
+def _without_number(wish: JobAttach) -> JobAttach:
+    """The wish as older intakes know it. The number of its step is only in its environment."""
+    step = wish.step
+    if step is None or step.number is None:
+        return wish
+    env = step.env | {STEP_ID: str(step.number)}
+    return msgspec.structs.replace(wish, step=msgspec.structs.replace(step, env=env, number=None, task=0))

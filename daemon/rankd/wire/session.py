@@ -32,6 +32,8 @@ KIND, CONTROL = "Rankd-Kind", "control"
 """A header of the agent's messages that are JSON."""
 COMMAND_NOT_FOUND, NOT_EXECUTABLE = "command_not_found", "not_executable"
 """Errors of a session whose step could not be started."""
+STEP_ID = "RANKD_STEP_ID"
+"""The variable of a step with its number."""
 LOG_EMPTIED = "log_emptied"
 """The error of a session whose file does not have the bytes any more that were sent."""
 

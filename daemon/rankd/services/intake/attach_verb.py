@@ -22,10 +22,9 @@ from rankd.services.runtime.clock import Clock
 from rankd.store.engine.group_commit import GroupCommit
 from rankd.store.record.job_step import StepTask, begin_task, take_step_ends
 from rankd.wire.codec import decode_strict
-from rankd.wire.session import AttachWish, JobAttach, Step
+from rankd.wire.session import STEP_ID, AttachWish, JobAttach, Step
 
 ACTION = "job.attach"
-STEP_ID = "RANKD_STEP_ID"
 
 
 class AttachVerb:
