@@ -15,9 +15,10 @@ def plans(connection: Connection) -> Iterator[list[tuple[str, list[str]]]]:
     found: list[tuple[str, list[str]]] = []
 
     def note(connection, _cursor, statement, parameters, _context, is_many):
+        words, column = ("EXPLAIN QUERY PLAN", 3) if connection.dialect.name == "sqlite" else ("EXPLAIN", 0)
         cursor = connection.connection.cursor()
-        cursor.execute(f"EXPLAIN QUERY PLAN {statement}", parameters[0] if is_many else parameters)
-        found.append((statement, [row[3] for row in cursor.fetchall()]))
+        cursor.execute(f"{words} {statement}", parameters[0] if is_many else parameters)
+        found.append((statement, [row[column] for row in cursor.fetchall()]))
         cursor.close()
 
     event.listen(connection, "before_cursor_execute", note)

@@ -30,6 +30,7 @@ def upgrade() -> None:
         sa.Column("cause", sa.Text()),
         sa.Column("begun", sa.Text(), nullable=False),
         sa.Column("ended", sa.Text(), nullable=False),
+        sa.Column("unstarted", sa.Text(), nullable=False),
         sa.Column("places", sa.Text(), nullable=False),
         sqlite_with_rowid=False,
     )

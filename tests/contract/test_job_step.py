@@ -1,20 +1,23 @@
 """Steps of jobs: their numbers, their ends, and what is left if nobody reports one."""
 
+import re
+
 import pytest
 from builder import NOW
 from contract.test_allocation_order import runs
 from contract.world import DONE, RUNNING, allocate
-from sqlalchemy import insert, update
+from query_plan import plans
+from sqlalchemy import insert, select, update
 
 from rankd.core.errors import Refused
 from rankd.core.session.step import LOST, NOT_STARTED, StepEnd
 from rankd.store.engine.last_id import last_id
 from rankd.store.look.job_detail import job_detail
 from rankd.store.look.step_list import LONGEST_NODES, MOST_SHOWN, steps_of
-from rankd.store.record import job_step
+from rankd.store.record import history, job_step, report
 from rankd.store.record.history import Named, prune_jobs
 from rankd.store.record.job_step import StepTask, begin_task, end_steps, take_step_ends
-from rankd.store.schema.table import allocations, relay_marks
+from rankd.store.schema.table import allocations, job_steps, relay_marks
 
 MOST_STEPS = 20
 
@@ -129,13 +132,85 @@ async def test_a_task_that_was_not_granted_may_be_granted_by_the_same_request_la
     assert (step["ended_at"], step["exit_status"], step["cause"]) == (NOW + 3, 0, None)
 
 
+async def test_the_true_end_replaces_that_a_task_had_not_started(store):
+    job = await runs(store, "n1", "n2")
+    await begin(store)
+    await end(store, 0, cause=NOT_STARTED)
+    assert await begin(store) == 0
+    await end(store, 0, at=NOW + 3, cause=NOT_STARTED)
+    [step] = await steps(store)
+    assert (step["exit_status"], step["cause"]) == (None, NOT_STARTED)
+    await end(store, 0, at=NOW + 4, exit_status=7)
+    [step] = await steps(store)
+    assert (step["ended_at"], step["exit_status"], step["cause"]) == (NOW + 4, 7, None)
+    assert await begin(store) == 0
+    assert await steps(store) == [step], "the answer was lost, and the command has ended"
+    assert await begin(store, "other", number=0, task=1, place=1) == 0
+    await end(store, 0, task=1, node="n2", at=NOW + 5, cause=NOT_STARTED)
+    await end(store, 0, at=NOW + 4, exit_status=7)
+    [step] = await steps(store)
+    assert (step["ended_at"], step["exit_status"], step["cause"]) == (NOW + 5, None, NOT_STARTED), "it is the worst"
+    shown = (await store.look(job_detail, job))["steps"][0]
+    assert (shown["ended_at"], shown["exit_status"], shown["cause"]) == (NOW + 5, None, NOT_STARTED)
+
+
+async def test_an_end_costs_the_same_however_many_steps_run(store, monkeypatch):
+    """Also those of nodes without a part in the job: nothing is read for them."""
+    read = []
+    monkeypatch.setattr(job_step, "_state", lambda row, state=job_step._state: read.append(row["number"]) or state(row))
+    await runs(store, "n1")
+    await store.add_nodes("stranger")
+    for number in range(5):
+        await begin(store, f"s{number}")
+    await end(store, 3, exit_status=0)
+    assert read == [3]
+    await end(store, 2, node="stranger", exit_status=0)
+    await end(store, 2**62, exit_status=0)
+    assert read == [3]
+
+
+async def test_steps_are_found_by_their_keys_in_a_job_with_many(store):
+    """The plans are those of tables with statistics."""
+    await runs(store, "n1")
+    await begin(store)
+    one = StepEnd(allocation=1, number=900, at=NOW, exit_status=0)
+
+    def many(connection):
+        [row] = connection.execute(select(job_steps)).mappings()
+        rows = [dict(row) | {"number": number, "session": f"s{number}"} for number in range(1, 2_002)]
+        connection.execute(insert(job_steps), rows)
+        connection.exec_driver_sql("ANALYZE")
+        with plans(connection) as found:
+            take_step_ends(connection, [("n1", one)], NOW)
+            begin_task(connection, StepTask(1, "new", None, 0, 0, "true", "alice"), NOW)
+        return [step for _, steps in found for step in steps if "Scan" in step or "SCAN" in step or "SEARCH" in step]
+
+    found = [step for step in await store.write(many) if "job_steps" in step]
+    assert len(found) >= 4
+    assert [step for step in found if not re.search("job_steps_pkey|job_steps_session|PRIMARY KEY", step)] == []
+
+
+async def test_steps_of_a_job_whose_end_an_older_intake_recorded_have_ended(store, monkeypatch):
+    """It knows of no steps."""
+    job = await runs(store, "n1")
+    await begin(store, "s0")
+    await begin(store, "s1")
+    await end(store, 0, exit_status=3)
+    monkeypatch.setattr(report, "end_steps", lambda *_: None)
+    await store.report("n1", 1, job, "ended", at=NOW + 7, exit_status=0)
+    for first, second in (await steps(store), (await store.look(job_detail, job))["steps"]):
+        assert (first["ended_at"], first["exit_status"], first["cause"]) == (NOW + 2, 3, None)
+        assert (second["ended_at"], second["exit_status"], second["cause"]) == (NOW + 7, None, "job_ended")
+
+
 async def test_the_newest_records_are_kept_and_those_of_steps_that_run(store, monkeypatch):
-    """Steps go on to run and to be numbered."""
+    """Steps go on to run and to be numbered. Each tenth one here deletes old records."""
     monkeypatch.setattr(job_step, "MOST_STEPS", MOST_STEPS)
+    monkeypatch.setattr(job_step, "TRIM_EVERY", 10)
     await runs(store, "n1")
 
     def many(connection):
-        for number in range(MOST_STEPS + 10):
+        for number in range(MOST_STEPS + 19):
             wanted = StepTask(
                 allocation=1, session=f"s{number}", number=None, task=0, place=0, command="true", user="alice"
             )
@@ -146,10 +221,11 @@ async def test_the_newest_records_are_kept_and_those_of_steps_that_run(store, mo
 
     await store.write(many)
     kept = [row["number"] for row in await steps(store)]
-    assert kept == [3, *range(10, MOST_STEPS + 10)]
+    assert kept == [3, *range(11, MOST_STEPS + 19)]
     await end(store, 3, exit_status=0)
-    assert await begin(store, "next") == MOST_STEPS + 10
-    assert [row["number"] for row in await steps(store)] == list(range(11, MOST_STEPS + 11))
+    assert await begin(store, "more") == MOST_STEPS + 19
+    assert await begin(store, "next") == MOST_STEPS + 20
+    assert [row["number"] for row in await steps(store)] == list(range(21, MOST_STEPS + 21))
 
 
 async def test_a_job_shows_its_newest_steps_and_how_many_there_were(store):
@@ -180,7 +256,13 @@ async def test_a_job_without_steps_shows_none(world):
     assert (await world.look(job_detail, RUNNING))["step_count"] == 1
 
 
-async def test_steps_are_deleted_with_an_old_job(store):
+@pytest.mark.parametrize("knows_steps", [True, False])
+async def test_steps_are_deleted_with_an_old_job(store, monkeypatch, knows_steps):
+    """An intake of an older version deletes the job alone; nobody sees its steps any more."""
+    if not knows_steps:
+        older = tuple(statement for statement in history._DELETIONS if statement.table is not job_steps)
+        assert len(older) == len(history._DELETIONS) - 1
+        monkeypatch.setattr(history, "_DELETIONS", older)
     job = await runs(store, "n1")
     await begin(store)
     await end(store, 0, cause=LOST)
@@ -191,4 +273,6 @@ async def test_steps_are_deleted_with_an_old_job(store):
         lambda connection: connection.execute(insert(relay_marks).values(name="job_events", event_id=last))
     )
     await store.write(prune_jobs, 0, NOW + 1e6, Named(frozenset(), 0))
-    assert (await store.rows("jobs"), await store.rows("job_steps")) == ([], [])
+    assert await store.rows("jobs") == []
+    assert await steps(store) == []
+    assert len(await store.rows("job_steps")) == (0 if knows_steps else 1), "foreign keys are not enforced"

@@ -201,6 +201,17 @@ async def test_a_change_scans_no_long_table(world, verb, arguments):
     assert await world.write(watched(verb, *arguments)) == []
 
 
+async def test_a_step_that_ends_is_found_by_its_key_among_all_that_run(world):
+    def run(connection):
+        with plans(connection) as found:
+            take_step_ends(connection, [("n1", StepEnd(allocation=3, number=0, at=NOW, exit_status=0))], NOW)
+        return [step for statement, steps in found for step in steps if "job_steps" in step]
+
+    steps = await world.write(run)
+    assert len(steps) == 2
+    assert [step for step in steps if "allocation_id=? AND number=?" not in step] == []
+
+
 async def test_an_allocation_and_its_return_scan_no_long_table(world):
     def run(connection):
         with plans(connection) as found:

@@ -26,7 +26,7 @@ UNKNOWN_STATUS = 125
 SIGNAL_STATUS = 128
 
 MOST_STEPS = 1_000
-"""Steps of an allocation that are recorded: the newest ones, and older ones that run."""
+"""Steps of an allocation that are recorded at least: the newest ones. Older ones are while they run."""
 MOST_TASKS = 128
 """Tasks of a step, or one on each node of its job if these are more."""
 LONGEST_COMMAND = 1_000
@@ -53,10 +53,15 @@ class StepEnd(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class StepState(msgspec.Struct, frozen=True, kw_only=True):
-    """A step in the records. ``begun``, ``ended``: a bit for each task. The end is that of its worst ended task."""
+    """A step in the records. ``begun``, ``ended``: a bit for each task.
+
+    ``unstarted``: those of ended tasks of which no process ran, as far as is known: they have neither an exit status
+    nor a signal. The end is that of the worst of the other ended tasks.
+    """
 
     begun: int
     ended: int = 0
+    unstarted: int = 0
     ended_at: float | None = None
     exit_status: int | None = None
     signal: int | None = None
@@ -64,24 +69,27 @@ class StepState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def begun(state: StepState, task: int) -> StepState:
-    """The step with one more task. A task that could not be granted before may be begun again.
+    """The step with one more task. A task that could not be granted before may be begun again; one that ran may not.
 
     >>> begun(StepState(begun=1, ended=1, ended_at=5.0, exit_status=3), 1).ended_at is None
     True
     """
     bit = 1 << task
-    again = state.ended & bit and state.cause == NOT_STARTED
+    if state.ended & bit & ~state.unstarted:
+        return state
     return msgspec.structs.replace(
         state,
         begun=state.begun | bit,
         ended=state.ended & ~bit,
+        unstarted=state.unstarted & ~bit,
         ended_at=None,
-        cause=None if again else state.cause,
     )
 
 
 def ended(state: StepState, end: StepEnd) -> StepState:
     """The step after the end of a task. A task that was not begun, or has ended before, changes nothing.
+
+    But if no process of the task ran as far as was known, another end of it counts: this was said of an earlier grant.
 
     >>> both = StepState(begun=3)
     >>> one = ended(both, StepEnd(allocation=1, number=0, task=1, at=5.0, exit_status=3))
@@ -94,12 +102,17 @@ def ended(state: StepState, end: StepEnd) -> StepState:
     if end.task >= state.begun.bit_length():
         return state
     bit = 1 << end.task
-    if not state.begun & bit or state.ended & bit:
+    never_ran = end.cause == NOT_STARTED and end.exit_status is None and end.signal is None
+    if not state.begun & bit or (state.ended & bit and (never_ran or not state.unstarted & bit)):
         return state
-    all_ended = state.ended | bit
-    state = msgspec.structs.replace(state, ended_at=end.at if all_ended == state.begun else None, ended=all_ended)
-    is_first = all_ended == bit
-    if not is_first and _severity(end) <= _severity(state):
+    is_first = not state.ended & ~state.unstarted
+    state = msgspec.structs.replace(
+        state,
+        ended=state.ended | bit,
+        unstarted=state.unstarted | bit if never_ran else state.unstarted & ~bit,
+        ended_at=end.at if state.ended | bit == state.begun else None,
+    )
+    if never_ran or (not is_first and _severity(end) <= _severity(state)):
         return state
     return msgspec.structs.replace(state, exit_status=end.exit_status, signal=end.signal, cause=end.cause)
 

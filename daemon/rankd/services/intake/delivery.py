@@ -121,11 +121,8 @@ class Deliveries:
         Returns the allocations that the node was never given; None if another agent represents the node.
         """
         try:
-            if not sent.reports:  # nobody waits for the ends of steps
-                return await self._group.do(
-                    lambda c: self._write(c, [sent])[0], client=NODES, quiet=True, weight=sent.weight
-                )
-            return await self._group.do_together(self._write, sent, client=NODES, weight=sent.weight)
+            quiet = not sent.reports  # nobody waits for the ends of steps
+            return await self._group.do_together(self._write, sent, client=NODES, quiet=quiet, weight=sent.weight)
         except (RoleLost, Unavailable):
             raise
         except Exception:

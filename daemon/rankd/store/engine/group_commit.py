@@ -141,9 +141,11 @@ class GroupCommit:
         """
         return await self._put(lambda c, _: [work(c)], None, client=client, quiet=quiet, weight=weight)
 
-    async def do_together(self, work: Together[Part, T], part: Part, *, client: str = "", weight: int = 1) -> T:
+    async def do_together(
+        self, work: Together[Part, T], part: Part, *, client: str = "", quiet: bool = False, weight: int = 1
+    ) -> T:
         """As :meth:`do`, but one call of ``work`` does this part and all waiting parts of the same ``work``."""
-        return await self._put(work, part, client=client, quiet=False, weight=weight)
+        return await self._put(work, part, client=client, quiet=quiet, weight=weight)
 
     async def _put(self, do: Together[Part, T], part: Part, *, client: str, quiet: bool, weight: int) -> T:
         if self._waiting.count >= MAX_WAITING:

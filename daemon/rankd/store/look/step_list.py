@@ -9,13 +9,15 @@ import msgspec
 
 from rankd.core.model.nodelist import fold
 from rankd.store.engine.reading import Reader, Row, fetch
+from rankd.store.schema.step_view import END
 
 MOST_SHOWN = 20
 LONGEST_NODES = 1_000
 """Characters of the names of a step's nodes."""
 
-_STEPS = f"""SELECT number, command, tasks, started_by, started_at, ended_at, exit_status, signal, cause, places
-    FROM job_steps WHERE allocation_id = ? ORDER BY number DESC LIMIT {MOST_SHOWN}"""
+_STEPS = f"""SELECT s.number, s.command, s.tasks, s.started_by, s.started_at, {END}, s.places
+    FROM job_steps s JOIN allocations l ON l.id = s.allocation_id
+    WHERE s.allocation_id = ? ORDER BY s.number DESC LIMIT {MOST_SHOWN}"""
 _NODES = "SELECT nodes FROM allocations WHERE id = ?"
 
 

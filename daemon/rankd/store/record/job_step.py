@@ -1,7 +1,8 @@
 """Steps of jobs: numbered when they are granted, ended by reports of their nodes, at the latest with their allocation.
 
-An allocation has the records of its newest :data:`.step.MOST_STEPS` steps, and of older ones that still run. Numbers
-are dense from 0 in each allocation: the newest record is never deleted, so it has the last number.
+An allocation has the records of its newest :data:`.step.MOST_STEPS` steps, of older ones that still run, and of up to
+:data:`TRIM_EVERY` more. Numbers are dense from 0 in each allocation: the newest record is never deleted, so it has the
+last number.
 """
 
 from __future__ import annotations
@@ -9,17 +10,21 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import bindparam, delete, func, insert, select, update
+from sqlalchemy import and_, bindparam, delete, func, insert, or_, select, update
 
 from rankd.core.change.job_change import Value
 from rankd.core.errors import Refused
 from rankd.core.model.believable import LARGEST_SIGNAL, LARGEST_STATUS, believable_number, believable_time
 from rankd.core.session.step import CAUSES, JOB_ENDED, MOST_STEPS, StepEnd, StepState, begun, ended
 from rankd.store.engine.connection import Connection
-from rankd.store.engine.listed import values_of
+from rankd.store.engine.listed import listed, number_of, text_of, values_of
+from rankd.store.engine.plan import in_order
 from rankd.store.engine.prepared import run_each
-from rankd.store.engine.word import TEXTS
+from rankd.store.engine.word import VALUES
 from rankd.store.schema.table import allocation_nodes, allocations, job_steps
+
+TRIM_EVERY = 100
+"""Only each step with such a number deletes old records, since it reads those of all older steps that run."""
 
 _STEP, _PART = job_steps.c, allocation_nodes.c
 _IS_OPEN = select(allocations.c.id).where(allocations.c.id == bindparam("allocation"), allocations.c.ended_at.is_(None))
@@ -28,10 +33,26 @@ _OF_SESSION = select(_STEP.number).where(
 )
 _LAST = select(func.max(_STEP.number)).where(_STEP.allocation_id == bindparam("allocation"))
 _ONE = select(job_steps).where(_STEP.allocation_id == bindparam("allocation"), _STEP.number == bindparam("number"))
-_OPEN = select(job_steps).where(_STEP.allocation_id.in_(values_of("ids")), _STEP.ended_at.is_(None))
-_OWN = select(_PART.allocation_id, _PART.node).where(
-    _PART.allocation_id.in_(values_of("ids")), _PART.node.in_(values_of("nodes", TEXTS))
+_WANTED = listed("wanted", VALUES)
+_WANTED_STEPS = (
+    select(job_steps, _PART.node)
+    .select_from(
+        in_order(
+            in_order(
+                _WANTED,
+                allocation_nodes,
+                and_(
+                    _PART.allocation_id == number_of(_WANTED.c.value, "$[0]"),
+                    _PART.node == text_of(_WANTED.c.value, "$[2]"),
+                ),
+            ),
+            job_steps,
+            and_(_STEP.allocation_id == _PART.allocation_id, _STEP.number == number_of(_WANTED.c.value, "$[1]")),
+        )
+    )
+    .where(or_(_STEP.ended_at.is_(None), and_(_STEP.unstarted != "0", _STEP.cause.is_distinct_from(JOB_ENDED))))
 )
+"""The steps of (allocation, number, node) whose tasks may still end. Each is found by its key, however many run."""
 _NEW = insert(job_steps)
 _CHANGED = (
     update(job_steps)
@@ -43,6 +64,7 @@ _CHANGED = (
         cause=bindparam("why"),
         begun=bindparam("tasks_begun"),
         ended=bindparam("tasks_ended"),
+        unstarted=bindparam("tasks_unstarted"),
         places=bindparam("at_places"),
         tasks=bindparam("n_tasks"),
         nodes=bindparam("n_nodes"),
@@ -114,10 +136,11 @@ def _first(connection: Connection, wanted: StepTask, now: float) -> int:
         "nodes": 1,
         "begun": f"{1 << wanted.task:x}",
         "ended": "0",
+        "unstarted": "0",
         "places": f"{1 << wanted.place:x}",
     }
     connection.execute(_NEW, row)
-    if number >= MOST_STEPS:
+    if number >= MOST_STEPS and number % TRIM_EVERY == 0:
         connection.execute(_TRIM, {"allocation": wanted.allocation, "number": number - MOST_STEPS})
     return number
 
@@ -126,15 +149,17 @@ def take_step_ends(connection: Connection, ends: Sequence[tuple[str, StepEnd]], 
     """Record ends of (node, end). A node speaks for allocations that it has a part in; others have no effect."""
     if not ends:
         return
-    ids = list({end.allocation for _, end in ends})
-    found = connection.execute(_OWN, {"ids": ids, "nodes": list({node for node, _ in ends})})
-    own = {(allocation, node) for allocation, node in found}
-    rows = {(row["allocation_id"], row["number"]): row for row in connection.execute(_OPEN, {"ids": ids}).mappings()}
+    wanted = list({(end.allocation, end.number, node) for node, end in ends})
+    rows: dict[tuple[int, int], Any] = {}
+    own = set[tuple[int, int, str]]()
+    for row in connection.execute(_WANTED_STEPS, {"wanted": wanted}).mappings():
+        rows[row["allocation_id"], row["number"]] = row
+        own.add((row["allocation_id"], row["number"], row["node"]))
     states = {key: _state(row) for key, row in rows.items()}
     changed = dict[tuple[int, int], None]()
     for node, end in ends:
-        key = end.allocation, end.number
-        if key in states and (end.allocation, node) in own and states[key].ended_at is None:
+        if (end.allocation, end.number, node) in own:
+            key = end.allocation, end.number
             states[key] = ended(states[key], _believable(end, rows[key]["started_at"], now))
             changed[key] = None
     run_each(connection, _CHANGED, [_changed(rows[key], states[key], int(rows[key]["places"], 16)) for key in changed])
@@ -163,6 +188,7 @@ def _state(row: Any) -> StepState:  # noqa: ANN401 - a row
     return StepState(
         begun=int(row["begun"], 16),
         ended=int(row["ended"], 16),
+        unstarted=int(row["unstarted"], 16),
         ended_at=row["ended_at"],
         exit_status=row["exit_status"],
         signal=row["signal"],
@@ -180,6 +206,7 @@ def _changed(row: Any, state: StepState, places: int) -> dict[str, Value]:  # no
         "why": state.cause,
         "tasks_begun": f"{state.begun:x}",
         "tasks_ended": f"{state.ended:x}",
+        "tasks_unstarted": f"{state.unstarted:x}",
         "at_places": f"{places:x}",
         "n_tasks": state.begun.bit_count(),
         "n_nodes": places.bit_count(),

@@ -68,8 +68,36 @@ def test_a_task_that_comes_later_opens_its_step_again():
 
 def test_a_task_that_could_not_begin_may_begin_later():
     state = begun(after(StepState(begun=1), end(0, cause=NOT_STARTED)), 0)
-    assert (state.ended, state.ended_at, state.cause) == (0, None, None)
+    assert (state.ended, state.unstarted, state.ended_at, state.cause) == (0, 0, None, None)
     assert after(state, end(0, exit_status=0)).cause is None
+
+
+@pytest.mark.parametrize("fields", [{"exit_status": 7}, {"signal": 9}, {"exit_status": 127, "cause": NOT_STARTED}])
+def test_a_task_that_ran_is_not_begun_again_by_a_late_repetition_of_its_request(fields):
+    state = after(StepState(begun=0b11), end(0, **fields), end(1, cause=NOT_STARTED))
+    assert begun(state, 0) == state
+    one = after(StepState(begun=1), end(0, **fields))
+    assert begun(one, 0) == one
+
+
+@pytest.mark.parametrize("fields", [{"exit_status": 7}, {"exit_status": 0}, {"signal": 9}, {"cause": LOST}])
+def test_what_a_task_that_ran_ended_with_replaces_that_it_had_not_started(fields):
+    """The agent says so of an expired session, when the client has got a new grant already."""
+    late = begun(after(StepState(begun=1), end(0, cause=NOT_STARTED)), 0)
+    first, last = end(0, at=6.0, cause=NOT_STARTED), end(0, at=9.0, **fields)
+    state = after(late, first, last, first, last)
+    assert (state.ended, state.unstarted, state.ended_at) == (1, 0, 9.0)
+    assert (state.exit_status, state.signal, state.cause) == tuple(
+        fields.get(name) for name in ("exit_status", "signal", "cause")
+    )
+
+
+def test_of_several_tasks_only_the_end_of_the_one_that_had_not_started_is_replaced():
+    ends = end(0, cause=NOT_STARTED), end(1, exit_status=3)
+    state = after(StepState(begun=0b11), *ends, *ends)
+    assert (state.ended, state.unstarted, state.exit_status) == (0b11, 0b01, 3), "a repeated report of another task"
+    assert after(state, end(0, exit_status=0)).exit_status == 3, "what the other one ended with is not forgotten"
+    assert after(state, end(0, exit_status=7)).exit_status == 7
 
 
 def test_an_end_without_status_is_recorded_also_if_it_is_the_first():

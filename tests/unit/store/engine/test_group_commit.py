@@ -149,7 +149,11 @@ async def test_a_failed_alone_leaves_nothing_to_tell(group, told):
 async def test_nobody_is_told_of_quiet_works_alone(group, told):
     assert await together(group, note("a"), note("b"), quiet=True) == ["a", "b"]
     assert told.commits == 0
-    await together(group, note("c"))
+    calls = []
+    add = notes(calls)
+    assert await do_all(group, *(group.do_together(add, name, quiet=True) for name in "cd")) == ["C", "D"]
+    assert (calls, told.commits) == ([["c", "d"]], 0)
+    await together(group, note("e"))
     assert told.commits == 1
 
 
