@@ -35,7 +35,7 @@ def upgrade() -> None:
         sqlite_with_rowid=False,
     )
     op.create_index("job_steps_open", "job_steps", ["allocation_id"], sqlite_where=sa.text("ended_at IS NULL"))
-    op.create_index("job_steps_session", "job_steps", ["allocation_id", "session"])
+    op.create_index("job_steps_session", "job_steps", ["session", "allocation_id"])
 
 
 def downgrade() -> None:

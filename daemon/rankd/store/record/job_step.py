@@ -34,25 +34,31 @@ _OF_SESSION = select(_STEP.number).where(
 _LAST = select(func.max(_STEP.number)).where(_STEP.allocation_id == bindparam("allocation"))
 _ONE = select(job_steps).where(_STEP.allocation_id == bindparam("allocation"), _STEP.number == bindparam("number"))
 _WANTED = listed("wanted", VALUES)
-_WANTED_STEPS = (
-    select(job_steps, _PART.node)
+_OWN = select(_PART.allocation_id, _PART.node).select_from(
+    in_order(
+        _WANTED,
+        allocation_nodes,
+        and_(_PART.allocation_id == number_of(_WANTED.c.value, "$[0]"), _PART.node == text_of(_WANTED.c.value, "$[1]")),
+    )
+)
+_MAY_END = (
+    select(job_steps)
     .select_from(
         in_order(
-            in_order(
-                _WANTED,
-                allocation_nodes,
-                and_(
-                    _PART.allocation_id == number_of(_WANTED.c.value, "$[0]"),
-                    _PART.node == text_of(_WANTED.c.value, "$[2]"),
-                ),
-            ),
+            _WANTED,
             job_steps,
-            and_(_STEP.allocation_id == _PART.allocation_id, _STEP.number == number_of(_WANTED.c.value, "$[1]")),
+            and_(
+                _STEP.allocation_id == number_of(_WANTED.c.value, "$[0]"),
+                _STEP.number == number_of(_WANTED.c.value, "$[1]"),
+            ),
         )
     )
     .where(or_(_STEP.ended_at.is_(None), and_(_STEP.unstarted != "0", _STEP.cause.is_distinct_from(JOB_ENDED))))
 )
-"""The steps of (allocation, number, node) whose tasks may still end. Each is found by its key, however many run."""
+"""The steps of (allocation, number) whose tasks may still end. Each is found by its key, however many run.
+
+In one statement with ``_OWN``, PostgreSQL reads all steps of the allocation for each end, if most have few.
+"""
 _NEW = insert(job_steps)
 _CHANGED = (
     update(job_steps)
@@ -149,17 +155,19 @@ def take_step_ends(connection: Connection, ends: Sequence[tuple[str, StepEnd]], 
     """Record ends of (node, end). A node speaks for allocations that it has a part in; others have no effect."""
     if not ends:
         return
-    wanted = list({(end.allocation, end.number, node) for node, end in ends})
-    rows: dict[tuple[int, int], Any] = {}
-    own = set[tuple[int, int, str]]()
-    for row in connection.execute(_WANTED_STEPS, {"wanted": wanted}).mappings():
-        rows[row["allocation_id"], row["number"]] = row
-        own.add((row["allocation_id"], row["number"], row["node"]))
+    asked = list({(end.allocation, node) for node, end in ends})
+    own = {(allocation, node) for allocation, node in connection.execute(_OWN, {"wanted": asked})}
+    counting = [end for node, end in ends if (end.allocation, node) in own]
+    if not counting:
+        return
+    wanted = list({(end.allocation, end.number) for end in counting})
+    found = connection.execute(_MAY_END, {"wanted": wanted}).mappings()
+    rows = {(row["allocation_id"], row["number"]): row for row in found}
     states = {key: _state(row) for key, row in rows.items()}
     changed = dict[tuple[int, int], None]()
-    for node, end in ends:
-        if (end.allocation, end.number, node) in own:
-            key = end.allocation, end.number
+    for end in counting:
+        key = end.allocation, end.number
+        if key in rows:
             states[key] = ended(states[key], _believable(end, rows[key]["started_at"], now))
             changed[key] = None
     run_each(connection, _CHANGED, [_changed(rows[key], states[key], int(rows[key]["places"], 16)) for key in changed])

@@ -1,6 +1,9 @@
 """The table of steps: shells and commands that were started in running jobs.
 
 Units are those of :mod:`rankd.store.schema.table`.
+
+Of the indexes with all rows, only the key begins with the allocation. PostgreSQL would take another one for a number,
+too, if most allocations have few steps, and read all steps of the one that has thousands.
 """
 
 from __future__ import annotations
@@ -29,6 +32,6 @@ job_steps = Table(
     Column("unstarted", Text, nullable=False, comment="the same, of those that have ended, and never ran"),
     Column("places", Text, nullable=False, comment="the same, of the job's nodes that have a task"),
     Index("job_steps_open", "allocation_id", sqlite_where=text("ended_at IS NULL")),
-    Index("job_steps_session", "allocation_id", "session"),
+    Index("job_steps_session", "session", "allocation_id"),
     sqlite_with_rowid=False,
 )
