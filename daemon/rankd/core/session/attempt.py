@@ -98,6 +98,18 @@ def choose(job: JobRuns, wanted: Wanted) -> Chosen:
     return Chosen(run=run, nodes=nodes, attempt=number, attempts=len(attempts), path=path)
 
 
+def check_all_started(job: JobRuns, chosen: Chosen) -> None:
+    """Check that no node of the run is still about to start: until then, which one is the first is not known.
+
+    Raises:
+        Unavailable: ``node_starting``: ask again.
+    """
+    runs = [run for run in job.runs if run.allocation == chosen.run.allocation]
+    late = next((run.node for run in runs if run.started_at is None and run.ended_at is None), None)
+    if late is not None and job.state not in FINAL_STATES:
+        raise Unavailable("node_starting", f"node {late} has not started job {job.name} yet; try again in a moment")
+
+
 def _attempts(job: JobRuns) -> list[list[NodeRun]]:
     """The runs that started, by attempt; at least one."""
     if job.first_task is not None:

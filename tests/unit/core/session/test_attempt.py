@@ -3,7 +3,7 @@
 import pytest
 
 from rankd.core.errors import RankdError
-from rankd.core.session.attempt import JobRuns, NodeNow, NodeRun, Wanted, check_reachable, choose
+from rankd.core.session.attempt import JobRuns, NodeNow, NodeRun, Wanted, check_all_started, check_reachable, choose
 
 
 def run(allocation, node="n1", started_at=1.0, name="job-7"):
@@ -33,6 +33,14 @@ def test_an_allocation_that_started_nothing_is_no_attempt():
     chosen = choose(job(run(1), run(2, started_at=None)), Wanted("stdout"))
     assert (chosen.run.allocation, chosen.attempts) == (1, 1)
     assert code(lambda: choose(job(run(2, started_at=None)), Wanted("stdout"))) == "not_started"
+
+
+def test_whoever_joins_all_nodes_waits_until_each_has_started():
+    starting = job(run(1), run(2, "n1", started_at=None), run(2, "n2"))
+    chosen = choose(starting, Wanted("stdout"))
+    assert code(lambda: check_all_started(starting, chosen)) == "node_starting"
+    check_all_started(job(run(1, started_at=None), run(2, "n1"), run(2, "n2")), chosen)
+    check_all_started(job(*starting.runs, state="failed"), chosen)
 
 
 def test_what_does_not_exist_is_refused_by_what_it_is():
