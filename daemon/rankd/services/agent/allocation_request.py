@@ -28,6 +28,8 @@ log = logging.getLogger("rankd.agent")
 ASK_TIMEOUT_S = 5.0
 FIRST_PAUSE_S = 0.2
 LONGEST_PAUSE_S = 5.0
+HELD_PAUSE_S = 1.0
+"""Between two requests for a start that waits for the end of another job of its node."""
 SIDE_BY_SIDE = 64
 LOOP = "taking of allocations"
 BOUND_S = 60.0
@@ -61,6 +63,7 @@ class AllocationRequests:
         self._compare: set[str] = set()
         self._wake = asyncio.Event()
         self._pause_s = FIRST_PAUSE_S
+        self._told = ""
         self._slots = asyncio.Semaphore(SIDE_BY_SIDE)
 
     async def listen(self) -> None:
@@ -121,11 +124,21 @@ class AllocationRequests:
         which they do not know.
         """
         try:
-            await self._runner.take(orders, group)
+            waiting = await self._runner.take(orders, group)
         except OSError as error:
             log.error("can't start jobs: %s; they will be requested again", error.strerror or error)  # noqa: TRY400
             return [order.node for order in orders]
+        self._request_later(waiting, orders)
         return [order.node for order in orders if self._runner.unknown(order.node, order.message.cancels)]
+
+    def _request_later(self, waiting: Sequence[str], orders: Sequence[Order]) -> None:
+        """Request starts again that have to wait, without a delay of anything else."""
+        if waiting:
+            if waiting[0] != self._told:
+                log.info("%s; it is requested again every %g s", waiting[0], HELD_PAUSE_S)
+            nodes = [order.node for order in orders if order.message.starts]
+            asyncio.get_running_loop().call_later(HELD_PAUSE_S, self.compare, nodes)
+            self._told = waiting[0]
 
     async def _ask(self, node: str) -> _Answer:
         compare = node in self._compare

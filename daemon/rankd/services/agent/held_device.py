@@ -5,7 +5,6 @@ A node that was lost and came back ends what it runs. The scheduler has given it
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
@@ -33,7 +32,7 @@ def sort_out(starts: Iterable[StartJob], ledger: Ledger[int]) -> tuple[dict[int,
     return fresh, held
 
 
-def still_held(held: Held) -> OSError:
+def still_held(held: Held) -> str:
     """Why this allocation can't be started yet."""
     text = f"allocation {held.allocation} has to wait: allocation {held.holder}, which has not ended here, holds"
-    return OSError(errno.EBUSY, f"{text} device {held.device}")
+    return f"{text} device {held.device}"

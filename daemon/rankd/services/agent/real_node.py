@@ -237,23 +237,20 @@ class RealNode:
         allocations = [leftover.claim.allocation for leftover in listed]
         return end_leftovers(str(self._state.root), allocations, processes, self.grace_s)
 
-    async def take(self, orders: Sequence[Order], group: asyncio.TaskGroup) -> None:  # noqa: ARG002 - the protocol's
+    async def take(self, orders: Sequence[Order], group: asyncio.TaskGroup) -> list[str]:  # noqa: ARG002 - the protocol's
         """Claim all starts durably, then start and cancel jobs. An allocation that was claimed before is not started.
 
         Raises:
-            OSError: the claims can't be written, or there is no keeper; no job was started. Or some were not, since a
-                job that has to end here still holds their devices.
+            OSError: the claims can't be written, or there is no keeper; no job was started.
         """
-        starts = [job for order in orders for job in order.message.starts]
         cancels = [allocation for order in orders for allocation in order.message.cancels]
-        fresh, held = sort_out(starts, self._ledger)
+        fresh, held = sort_out([job for order in orders for job in order.message.starts], self._ledger)
         made = await self._claim(list(fresh.values()))
         await self._start([fresh[allocation] for allocation in fresh if allocation in made])
         self.cancel(self._name, cancels)
         given = [one for order in orders for one in order.message.orders if self._ledger.is_known(one.allocation)]
         self.carried_out.pass_on(given)
-        if held:
-            raise still_held(held[0])
+        return list(map(still_held, held))
 
     async def _claim(self, starts: Sequence[StartJob]) -> set[int]:
         files = self._planner.denial.files_of

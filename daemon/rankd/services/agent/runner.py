@@ -65,8 +65,11 @@ class Runner(Protocol):
     async def recover(self, group: asyncio.TaskGroup) -> None:
         """Take over an earlier agent's jobs, and report those that have ended. Tasks of ``group`` watch the others."""
 
-    async def take(self, orders: Sequence[Order], group: asyncio.TaskGroup) -> None:
-        """Carry out the orders, in tasks of ``group``; returns once every start is recorded here."""
+    async def take(self, orders: Sequence[Order], group: asyncio.TaskGroup) -> Sequence[str]:
+        """Carry out the orders, in tasks of ``group``; returns once every start is recorded here.
+
+        Returns why some starts have to wait; these are to be requested again.
+        """
 
     def unknown(self, node: str, allocations: Sequence[int]) -> list[int]:
         """Those of these allocations that this runner does not know."""

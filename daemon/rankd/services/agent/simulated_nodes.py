@@ -54,7 +54,7 @@ class SimulatedNodes:
     async def recover(self, group: asyncio.TaskGroup) -> None:
         """Do nothing: an earlier agent leaves no simulated jobs."""
 
-    async def take(self, orders: Sequence[Order], group: asyncio.TaskGroup) -> None:  # noqa: ARG002 - no tasks here
+    async def take(self, orders: Sequence[Order], group: asyncio.TaskGroup) -> list[str]:  # noqa: ARG002 - no tasks here
         """Start and cancel jobs. An allocation that was started before is not started again."""
         for order in orders:
             for start in order.message.starts:
@@ -65,6 +65,7 @@ class SimulatedNodes:
             self.cancel(order.node, order.message.cancels)
             for one in order.message.orders:
                 self._carry_out(order.node, one)
+        return []
 
     def _carry_out(self, node: str, order: JobOrder) -> None:
         """Change a time limit. A simulated job has no processes, so signals reach nothing."""

@@ -69,6 +69,7 @@ class JobRun:
         """What was to be sent before the command ran: it might have ended what was about to become the job."""
         self._kill: asyncio.TimerHandle | None = None
         self._kill_at = 0.0
+        self._is_hurried = False
 
     @property
     def allocation(self) -> int:
@@ -90,6 +91,7 @@ class JobRun:
             self.hooks.hurry()
         if self._cause is not None:
             if self._process and grace_s <= 0:
+                self._is_hurried = True
                 self._process.signal_group(signal.SIGKILL)
             return
         self._cause, self._grace_s = cause, grace_s
@@ -270,19 +272,22 @@ class JobRun:
         if self._hang_up and not self._kill:
             await self._until_alone(process, self._hang_up.when())
             self._hang_up.cancel()
-            if not self._kill:
+            if not self._kill and not self._is_hurried:
                 self._terminate(process)
         if self._kill:
             await self._until_alone(process, self._kill_at)
 
     async def _until_alone(self, process: Process, deadline: float) -> None:
-        """Wait until the job's other processes end after TERM. It polls, because no event reports an empty group."""
+        """Wait until the job's other processes end, unless they are to be killed at once.
+
+        It polls, because no event reports an empty group.
+        """
         loop = asyncio.get_running_loop()
 
         def has_company() -> bool:
             return bool(self._group.members()) if self._group.directories else process.has_company()
 
-        while loop.time() < deadline and await self._in_thread(has_company):  # noqa: ASYNC110 - see above
+        while not self._is_hurried and loop.time() < deadline and await self._in_thread(has_company):  # noqa: ASYNC110
             await asyncio.sleep(COMPANY_CHECK_S)
 
     async def _settle(self, process: Process) -> Report:
