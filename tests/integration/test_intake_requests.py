@@ -237,6 +237,24 @@ async def _outcome(work):
         return error
 
 
+async def test_a_filter_of_jobs_to_change_names_what_exists(broker, tmp_path):
+    async with an_intake(broker, tmp_path) as stage:
+        await stage.submit()
+        for verb, more in (
+            ("job.cancel", {}),
+            ("job.hold", {"dry_run": True}),
+            ("job.release", {}),
+            ("job.signal", {"signal": "USR1"}),
+            ("job.update", {"urgency": 3}),
+        ):
+            reply = await stage.do(verb, {"filter": {"queues": ["root.defualt"]}, **more})
+            assert (reply.status, reply.body["code"]) == (404, "unknown_queue")
+            assert "did you mean 'root.default'?" in reply.body["message"]
+        for given, code in (({"accounts": ["x"]}, "unknown_account"), ({"partitions": ["x"]}, "unknown_partition")):
+            assert (await stage.do("job.cancel", {"filter": given})).body["code"] == code
+        assert (await stage.do("job.cancel", {"filter": {"queues": ["Default"]}})).body["done"] == [1]
+
+
 @pytest.mark.parametrize("verb", ["job.list", "job.acct", "priority.list"])
 async def test_a_filter_names_what_exists(broker, tmp_path, verb):
     async with an_intake(broker, tmp_path) as stage:

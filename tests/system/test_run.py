@@ -260,6 +260,32 @@ def test_a_job_that_may_runs_on_and_is_joined_again_with_its_last_output(site):
     assert ran(site, "attach", str(job), given=b"hello\n", status=6).stdout == b"begun\ngot hello\n"
 
 
+def test_who_joins_a_job_without_a_terminal_can_interrupt_and_leave_it(site, screen):
+    script = "echo begun; trap 'echo int >&2' INT; until [ -n \"$x\" ]; do read x; done; echo got $x; exit 6"
+    client = started(site, "run", "-J", "left", "--detach-ok", "--", "sh", "-c", script, stdin=subprocess.PIPE,
+                     stdout=subprocess.PIPE, stderr=subprocess.PIPE)  # fmt: skip
+    assert client.stdout.readline() == b"begun\n"
+    job = number_of(site, "left")
+    client.send_signal(signal.SIGTERM)
+    assert b"`rankd attach %d` joins it" % job in client.communicate(timeout=PATIENCE_S)[1]
+    assert client.returncode == 125
+    window = screen("attach", str(job))
+    window.until(b"begun")
+    assert window.is_as_before(), "the terminal stays as it is, since the job has none"
+    window.type(b"\x03")
+    window.until(b"int")
+    window.process.send_signal(signal.SIGTERM)
+    assert window.ended() == 125
+    assert number_of(site, "left") == job
+    again = screen("attach", str(job))
+    again.until(b"begun")
+    again.type(b"hello\r")
+    again.until(b"got hello")
+    assert again.ended() == 6
+    number_of(site, "left", "failed")
+    assert b"job %d is failed" % job in ran(site, "attach", str(job), status=125).stderr
+
+
 def test_a_shell_is_in_the_job_and_strangers_get_neither(site):
     client = started(site, "run", *ALICE, "-J", "theirs", "--", "sh", "-c", "echo begun; cat", stdin=subprocess.PIPE,
                      stdout=subprocess.PIPE)  # fmt: skip

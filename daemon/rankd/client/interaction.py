@@ -68,6 +68,10 @@ class Interaction:
         """Whether the reader of this process's output has gone."""
         return self._broken.is_set()
 
+    def without_terminal(self) -> None:
+        """What is joined has no terminal: interrupts come as signals, not as keys."""
+        self._pty = False
+
     async def run(self, wish: JobAttach, parts: Parts = EACH_NODE) -> list[Exited | None]:
         """Join, and return once everything has arrived and is written: how the processes ended, by node.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -45,7 +45,9 @@ LEAVE_S = 5.0
 
 
 class Manner(NamedTuple):
-    """How a command is followed. ``rows`` and ``columns``: of the terminal. ``stays``: it runs on without this client.
+    """How a command is followed. ``stays``: it runs on without this client.
+
+    ``pty``: this process has a terminal of ``rows`` and ``columns`` that may become the job's.
 
     ``say`` gets the line about a job that waits; an empty one when it starts.
     """
@@ -74,6 +76,8 @@ class RunningJob:
         self._news = asyncio.Event()
         self._interrupts = Interrupts()
         self._interaction = Interaction(bus, who, ends, self.cancel, pty=manner.pty, labels=manner.labels)
+        self._has_terminal = manner.pty
+        self._joins = False
         self._cancelling: asyncio.Task[None] | None = None
         self._has_begun = False
         self._status: int | None = None
@@ -108,7 +112,11 @@ class RunningJob:
         """Wait for the start, join, and wait for the end; returns the exit status of this command."""
         self.id = job
         await self._listen()
-        following = asyncio.get_running_loop().create_task(self._follow())
+        return await self._unless_left(self._follow())
+
+    async def _unless_left(self, follow: Coroutine[Any, Any, int]) -> int:
+        """The exit status of the job's command, or of this one if it leaves before."""
+        following = asyncio.get_running_loop().create_task(follow)
         leaving = asyncio.get_running_loop().create_task(self._left.wait())
         await asyncio.wait({following, leaving}, return_when=asyncio.FIRST_COMPLETED)
         leaving.cancel()
@@ -140,15 +148,29 @@ class RunningJob:
         return self._status_of(await self._until_ended())
 
     async def attach(self, job: int | str) -> int:
-        """Join a job that runs, with the last part of its output; returns its exit status."""
-        self.id = job
+        """Join a job that runs, with the last part of its output; returns its exit status.
+
+        Raises:
+            Refused: ``not_running``: it has ended; ``no_session``.
+        """
+        self.id, self._joins = job, True
         await self._listen()
+        return await self._unless_left(self._attach())
+
+    async def _attach(self) -> int:
+        record = await self._record()
+        if has_ended(record["state"]):
+            message = f"job {self.id} is {record['state']}; `rankd logs {self.id}` shows what it has printed"
+            raise Refused("not_running", message, "id", status=409)
+        self._has_terminal = self._manner.pty and bool((record.get("interactive") or {}).get("pty"))
+        if not self._has_terminal:
+            self._interaction.without_terminal()
         wish = JobAttach(
-            id=job,
+            id=self._name,
             stdin=self._manner.has_input,
             replay_bytes=REPLAY_BYTES,
-            rows=self._manner.rows,
-            columns=self._manner.columns,
+            rows=self._manner.rows if self._has_terminal else None,
+            columns=self._manner.columns if self._has_terminal else None,
         )
         self._begin()
         await self._interaction.run(wish)
@@ -164,7 +186,8 @@ class RunningJob:
     def _begin(self) -> None:
         self._has_begun = True
         self._manner.say("")
-        self._manner.on_begin()
+        if self._has_terminal:
+            self._manner.on_begin()
 
     @property
     def _name(self) -> int | str:
@@ -251,23 +274,32 @@ class RunningJob:
             self._left.set()
 
     async def on_interrupt(self, number: int) -> None:
-        """An interrupt: a job that waits is cancelled; one that runs gets it; the third within a second cancels."""
-        if not self._has_begun:
-            self.cancel(INTERRUPTED)
-        else:
-            await self._interaction.interrupt(number)
+        """An interrupt: a job that waits is cancelled; one that runs gets it; the third within a second cancels.
 
-    async def on_end(self, *, hung_up: bool) -> None:
-        """This process is to end: the job is cancelled, unless it may stay and only the terminal has gone."""
-        if hung_up and self._manner.stays:
-            await self._interaction.leave()
+        A job that is not joined yet is left alone.
+        """
+        if self._has_begun:
+            await self._interaction.interrupt(number)
+        elif self._joins:
+            self._status = INTERRUPTED
             self._left.set()
         else:
+            self.cancel(INTERRUPTED)
+
+    async def on_end(self, *, hung_up: bool) -> None:
+        """This process is to end: the job is cancelled, unless it may run on. ``hung_up``: the terminal has gone."""
+        if not self._manner.stays:
             self.cancel()
+            return
+        await self._interaction.leave()
+        self._left.set()
+        if not hung_up:
+            self._manner.tell(f"left job {self.id}; `rankd attach {self.id}` joins it")
 
     async def on_resize(self, rows: int, columns: int) -> None:
         """The terminal has another size."""
-        await self._interaction.resize(rows, columns)
+        if self._has_terminal:
+            await self._interaction.resize(rows, columns)
 
 
 def is_about(job: int | str, published: bytes) -> bool:

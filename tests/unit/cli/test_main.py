@@ -97,7 +97,12 @@ def test_a_time_that_is_subtracted_may_be_a_word_of_its_own():
 
 def test_a_signal_that_is_missing_is_not_mistaken_for_missing_jobs(capsys):
     assert main(["signal", "17"]) == 2
-    assert "no signal is given; write `rankd signal 17 TERM`" in capsys.readouterr().err
+    said = "'17' was read as the signal, and no job is given; for job 17, write `rankd signal 17 USR1`"
+    assert said in capsys.readouterr().err
+    assert main(["signal", "sigusr1", "14"]) == 2
+    assert "the signal comes last: `rankd signal JOB sigusr1`" in capsys.readouterr().err
+    assert main(["signal", "x", "14"]) == 2
+    assert "'x' is not a job id" in capsys.readouterr().err
     assert main(["signal", "TERM"]) == 2
     assert "which jobs?" in capsys.readouterr().err
 

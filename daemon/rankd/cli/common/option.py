@@ -124,9 +124,13 @@ def add_asker(parser: argparse.ArgumentParser, *names: str) -> None:
     group.add_argument("--admin", action="store_true", help="act with an administrator's rights")
 
 
+JOBS = "17 or 17-20; tasks: 17_[1-5,9]"
+"""How jobs are named."""
+
+
 def add_jobs(parser: argparse.ArgumentParser, *, only: bool = False, several: str = "*") -> None:
     """The argument for job ids. ``only``: they select from all jobs. ``several``: ``nargs`` of argparse."""
-    text = f"{'only these jobs' if only else 'job ids'}: 17 or 17-20; tasks: 17_[1-5,9]"
+    text = f"{'only these jobs' if only else 'job ids'}: {JOBS}"
     parser.add_argument("job", type=job_names, nargs=several, metavar="JOB", help=text)
 
 

@@ -42,7 +42,8 @@ def add_parser(subparsers: Subparsers) -> None:
         subparsers,
         "attach",
         run_attach,
-        "Join an interactive job (`rankd run --detach-ok`): see its last output, and go on.",
+        "Join an interactive job (`rankd run --detach-ok`): see its last output, and go on. Ctrl-C goes to the job;"
+        " SIGTERM leaves it.",
     )
     attach.add_argument("job", type=job_name, metavar="JOB", help="id of the job")
     attach.add_argument("--no-stdin", action="store_true", help="send no input: look only")
@@ -83,7 +84,8 @@ def _add_run(subparsers: Subparsers) -> None:
     group.add_argument(
         "--detach-ok",
         action="store_true",
-        help="let the job run on when this command's terminal or connection has gone (default: it is ended)",
+        help="let the job run on when this command gets SIGTERM, or its terminal or connection has gone (default: it is"
+        " ended)",
     )
     add_job_options(parser, hidden=(*NOT_FOR_RUN, *WITHOUT_EFFECT))
     add_place(parser, broker=True)

@@ -13,7 +13,8 @@ from rankd.cli.common.screen import print_line
 from rankd.client.option_text import with_options
 from rankd.client.selection import Outcome, change
 from rankd.core.errors import RankdError, Refused
-from rankd.wire.message import JobSelection
+from rankd.core.model.signal_name import name_of_signal, parse_signal
+from rankd.wire.message import JobSelection, JobSignal
 
 if TYPE_CHECKING:
     import argparse
@@ -43,22 +44,36 @@ def act(arguments: argparse.Namespace, verb: str, selection: JobSelection) -> in
         _ask(arguments, verb, selection, outcome)
     except RankdError as error:
         if outcome.done or outcome.failed:
-            _report(arguments, verb, outcome)
+            _report(arguments, _would_be(verb, selection), outcome)
             print_line(f"rankd: {outcome.n_jobs} jobs were changed, then:", error=True)
         if isinstance(error, Refused):
             raise Refused(error.code, with_options(error.message), error.field, error.status) from None
         raise
-    return _report(arguments, verb, outcome)
+    if _fits_none(selection, outcome) and not arguments.dry_run:
+        print_line(f"rankd: no job fits, so none was {_DONE.get(verb, 'changed')}", error=True)
+    return _report(arguments, _would_be(verb, selection), outcome)
 
 
-def _report(arguments: argparse.Namespace, verb: str, outcome: Outcome) -> int:
+def _fits_none(selection: JobSelection, outcome: Outcome) -> bool:
+    """Whether a filter that names jobs selects none: of names, nobody knows whether they exist."""
+    return bool(selection.filter and selection.filter.names) and not (outcome.n_jobs or outcome.n_failed)
+
+
+def _would_be(verb: str, selection: JobSelection) -> str:
+    """What would become of the jobs: ``be cancelled``, ``get ALRM``."""
+    if isinstance(selection, JobSignal):
+        return f"get {name_of_signal(parse_signal(selection.signal))}"
+    return f"be {_DONE.get(verb, 'changed')}"
+
+
+def _report(arguments: argparse.Namespace, would: str, outcome: Outcome) -> int:
     """Print the outcome. Failures go to standard error, one line per job; with a failure, the status is 1."""
     with telling("" if arguments.dry_run else f"jobs that were changed: {outcome.n_jobs}"):
-        _print(arguments, verb, outcome)
+        _print(arguments, would, outcome)
     return 1 if outcome.n_failed else 0
 
 
-def _print(arguments: argparse.Namespace, verb: str, outcome: Outcome) -> None:
+def _print(arguments: argparse.Namespace, would: str, outcome: Outcome) -> None:
     if arguments.json:
         from rankd.cli.common.table import print_json
 
@@ -67,7 +82,7 @@ def _print(arguments: argparse.Namespace, verb: str, outcome: Outcome) -> None:
         for name in outcome.names:
             print_line(name)
     elif arguments.dry_run:
-        print_line(_would(verb, outcome))
+        print_line(_would(would, outcome))
     if outcome.warning is not None:
         print_line(f"rankd: {outcome.warning}", error=True)
     for failed in outcome.failed:
@@ -76,13 +91,13 @@ def _print(arguments: argparse.Namespace, verb: str, outcome: Outcome) -> None:
         print_line(f"rankd: and {outcome.untold} more", error=True)
 
 
-def _would(verb: str, outcome: Outcome) -> str:
+def _would(what: str, outcome: Outcome) -> str:
     """``98 jobs would be cancelled: 12, 17_2, 17_[4-99]``."""
     but = f", {outcome.n_failed} could not" if outcome.n_failed else ""
     number = "1 job" if outcome.n_jobs == 1 else f"{outcome.n_jobs} jobs"
     shown = ", ".join(outcome.names[:MOST_LISTED])
     more = ", … (-v lists all)" if len(outcome.names) > MOST_LISTED else ""
-    return f"{number} would be {_DONE.get(verb, 'changed')}{but}{': ' if shown else ''}{shown}{more}"
+    return f"{number} would {what}{but}{': ' if shown else ''}{shown}{more}"
 
 
 def named(job: int | str, message: str) -> str:

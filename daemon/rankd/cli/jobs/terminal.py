@@ -22,6 +22,7 @@ class RawTerminal:
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         self._before: list[Any] | None = termios.tcgetattr(descriptor) if os.isatty(descriptor) else None
+        self._is_raw = False
 
     def __enter__(self) -> Self:
         atexit.register(self.restore)
@@ -37,6 +38,7 @@ class RawTerminal:
     def make_raw(self) -> None:
         """Pass every key on as a byte, Ctrl-C and Ctrl-Z too."""
         if self._before is not None:
+            self._is_raw = True
             with suppress(termios.error):
                 tty.setraw(self._descriptor, termios.TCSADRAIN)
 
@@ -44,6 +46,7 @@ class RawTerminal:
         """As before. Without waiting for output: a terminal that was stopped by Ctrl-S takes none."""
         if self._before is None:
             return
+        self._is_raw = False
         blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTTOU})  # in the background, it would stop us
         try:
             with suppress(termios.error):  # the terminal has gone
@@ -52,10 +55,12 @@ class RawTerminal:
             signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
 
     def stop(self) -> None:
-        """Stop this process as SIGTSTP does, with the terminal as it was; returns when it goes on, raw again."""
+        """Stop this process as SIGTSTP does, with the terminal as it was; returns when it goes on, raw if it was."""
+        was_raw = self._is_raw
         self.restore()
         os.kill(os.getpid(), signal.SIGSTOP)
-        self.make_raw()
+        if was_raw:
+            self.make_raw()
 
 
 def size_of(descriptor: int) -> tuple[int, int]:

@@ -71,7 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
     say(source.known.of_nodes(node["name"] for node in found))
     for node in found:
         node["shown_state"] = shown_state(node)
-    _check_names(arguments.nodes, {node["name"] for node in found})
+    check_names(arguments.nodes, {node["name"] for node in found})
     rows = [node for node in found if _wanted(node, arguments)]
     if arguments.devices:
         return show_devices(rows, source.devices(), as_json=arguments.json, header=not arguments.noheader)
@@ -93,7 +93,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _check_names(nodes: str | None, known: set[str]) -> None:
+def check_names(nodes: str | None, known: set[str]) -> None:
     """Check that every node that was named is there.
 
     Raises:

@@ -21,7 +21,8 @@ def used(answer: dict[str, Any]) -> str:
     limit_s = answer.get("time_limit_s")
     parts = [_cores(answer, ran_s), _memory(answer)]
     use = " and ".join(part for part in parts if part)
-    return f"it ran {_time(ran_s)}{f' of {shown_duration(limit_s)}' if limit_s else ''}{f', used {use}' if use else ''}"
+    of = f" of {shown_duration(limit_s)}" if limit_s else ""
+    return f"it ran {short_time(ran_s)}{of}{f', used {use}' if use else ''}"
 
 
 def _cores(answer: dict[str, Any], ran_s: float) -> str:
@@ -45,11 +46,11 @@ def waited(answer: dict[str, Any]) -> list[str]:
     known = {word: part for word, part in parts.items() if part is not None}
     if not known:
         return []
-    shown = [f"{_time(part)} {word}" for word, part in known.items() if part > 0]
+    shown = [f"{short_time(part)} {word}" for word, part in known.items() if part > 0]
     begin = "So far, it has waited" if answer.get("state") in ("pending", "allocated") else "It waited"
-    return [f"{begin} {_time(sum(known.values()))}{': ' if shown else ''}{', '.join(shown)}."]
+    return [f"{begin} {short_time(sum(known.values()))}{': ' if shown else ''}{', '.join(shown)}."]
 
 
-def _time(seconds: float) -> str:
+def short_time(seconds: float) -> str:
     """Less than a minute in seconds, since most jobs start within one."""
     return f"{seconds:.3g} s" if seconds < MINUTE_S else shown_duration(seconds)

@@ -276,6 +276,9 @@ def _print_queue(arguments: argparse.Namespace, source: Source) -> int:
     if has_nothing(source, wanted, rows):
         return 1
     if arguments.nodelist:
+        from rankd.cli.look.nodes import check_names
+
+        check_names(arguments.nodelist, {node["name"] for node in source.nodes()})
         nodes = set(unfold(arguments.nodelist))
         rows = [row for row in rows if nodes & set(shown_nodes(row))]
     if not arguments.json:

@@ -12,6 +12,7 @@ from rankd.cli.common.option import add_asker, add_command, add_jobs, add_output
 from rankd.cli.common.record_source import open_source
 from rankd.cli.common.screen import print_line
 from rankd.cli.common.table import Column, print_json, print_table
+from rankd.cli.look.outcome_line import short_time
 from rankd.cli.look.queue import shown_nodes
 from rankd.core.errors import Refused
 from rankd.core.model.amount_text import shown_all
@@ -19,6 +20,7 @@ from rankd.core.model.array import parse_name
 from rankd.core.model.id_range import apart, written_range
 from rankd.core.model.index_set import each
 from rankd.core.model.job import Event
+from rankd.core.model.wait_word import WAITED
 from rankd.wire.page import JobList
 
 if TYPE_CHECKING:
@@ -58,40 +60,72 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def run_show(arguments: argparse.Namespace) -> int:
-    """Print the records."""
+    """Print the records. What can't be shown is an error; the rest is shown all the same."""
     source = open_source(arguments)
-    names = singles(source, [name for group in arguments.job for name in group])
+    jobs, errors = _named(source, [name for group in arguments.job for name in group])
+    is_list = len(jobs) + len(errors) > 1
+    look: Callable[[int | str], Any] = source.script if arguments.script else source.job
+    found: dict[int | str, Any] = {}
+    for job in jobs:
+        try:
+            found[job] = look(job)
+        except Refused as error:
+            errors.append(error)
+    if errors and not is_list:
+        raise errors[0]
     if arguments.script:
-        return _print_scripts([(job, source.script(job)) for job in names], as_json=arguments.json)
-    records = [source.job(job) for job in names]
+        _print_scripts(list(found.items()), as_json=arguments.json, is_list=is_list)
+    else:
+        _print_records(arguments, source, list(found.values()), is_list=is_list)
+    for refused in errors:
+        print_line(f"rankd: {refused}", error=True)
+    return 1 if errors else 0
+
+
+def _print_records(arguments: argparse.Namespace, source: Source, records: list[Row], *, is_list: bool) -> None:
     if arguments.json:
-        print_json(records if len(records) > 1 else records[0])
-        return 0
+        print_json(records if is_list else records[0])
+        return
     say(source.known.of_nodes(node for record in records if not record["ended_at"] for node in shown_nodes(record)))
     for place, record in enumerate(records):
         if place:
             print()
         _print_record(record, with_environment=arguments.env)
-    return 0
 
 
-def singles(source: Source, names: Iterable[int | str]) -> list[int | str]:
-    """Each job, array and task that these names mean.
+def _named(source: Source, names: Iterable[int | str]) -> tuple[list[int | str], list[Refused]]:
+    """Each job, array and task that these names mean, and the errors of those that mean nothing.
 
     Raises:
-        Refused: ``unknown_job``: there is no job in a range; ``too_many``.
+        Refused: ``too_many``.
     """
-    named = apart(names)
-    found = [single for name in named.names for single in _singles(name)]
+    found: dict[int | str, None] = {}
+    errors: list[Refused] = []
+    for name in names:
+        try:
+            found |= dict.fromkeys(_meant(source, name))
+        except Refused as error:
+            errors.append(error)
+        if len(found) > MOST_SHOWN:
+            raise Refused("too_many", f"at most {MOST_SHOWN:,} jobs can be shown at once; name fewer", "job")
+    return list(found), errors
+
+
+def _meant(source: Source, name: int | str) -> list[int | str]:
+    """Each job, array and task that a name means; of too many, only as many as can be shown, and one more.
+
+    Raises:
+        Refused: ``unknown_job``: there is no job in a range.
+    """
+    named = apart([name])
+    found = [single for one in named.names for single in _singles(one)]
     for ids in named.ranges:
         wanted = JobList(ids=[written_range(ids)], tasks=False, limit=MOST_SHOWN + 1)
         jobs: list[int | str] = [row["id"] for row in source.jobs(wanted)]
         if not jobs:
             raise Refused("unknown_job", f"there is no job in {written_range(ids)}", "id", status=404)
         found += jobs
-    if len(found) > MOST_SHOWN:
-        raise Refused("too_many", f"at most {MOST_SHOWN:,} jobs can be shown at once; name fewer", "job")
-    return list(dict.fromkeys(found))
+    return found
 
 
 def _singles(name: int | str) -> Iterator[int | str]:
@@ -102,14 +136,13 @@ def _singles(name: int | str) -> Iterator[int | str]:
     yield from islice((f"{parsed.job}_{task}" for task in each(parsed.indices)), MOST_SHOWN + 1)
 
 
-def _print_scripts(scripts: list[tuple[int | str, str]], *, as_json: bool) -> int:
+def _print_scripts(scripts: list[tuple[int | str, str]], *, as_json: bool, is_list: bool) -> None:
     """Print scripts as they are. Control characters other than line ends are escaped on a terminal."""
     if as_json:
         found = [{"id": job, "script": text} for job, text in scripts]
-        print_json(found if len(found) > 1 else found[0])
+        print_json(found if is_list else found[0])
     for _, text in [] if as_json else scripts:
         print(text, end="" if text.endswith("\n") else "\n")
-    return 0
 
 
 def _print_record(record: Row, *, with_environment: bool) -> None:
@@ -158,6 +191,7 @@ _IN_WORDS: Mapping[str, Callable[[Any], str]] = {
     "command": _command,
     "resources": shown_all,
     "reason_fact": in_local_time,
+    **dict.fromkeys(WAITED, short_time),
 }
 
 
@@ -205,7 +239,9 @@ def _actor(row: Row) -> str:
 
 
 def _changes(row: Row) -> str:
-    """The changes of an update: ``urgency 16 -> 10, queue root.a -> root.b``."""
+    """The changes of an update: ``urgency 16 -> 10, queue root.a -> root.b``. Of a signal: ``signal USR1``."""
+    if row["event"] == Event.SIGNAL and (signal := (row["detail"] or {}).get("signal")):
+        return f"signal {signal}"
     if row["event"] != Event.UPDATE:
         return ""
     detail = (row["detail"] or {}).items()

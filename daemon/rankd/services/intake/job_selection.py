@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -15,6 +15,7 @@ from rankd.core.errors import AboveLimit, Refused
 from rankd.core.model.array import by_kind
 from rankd.core.model.id_range import apart, written_range
 from rankd.store.engine.connection import Connection
+from rankd.store.engine.reading import Reader
 from rankd.store.record.job_action import closed_jobs, select_ids
 from rankd.store.record.job_name import Target, Targets, jobs_in, targets_of
 from rankd.store.record.job_range import arrays_among, nothing_in, unknown
@@ -117,6 +118,12 @@ def selected_by(connection: Connection, chosen: ByRecord) -> list[Target]:
 def closed_to(connection: Connection, names: Sequence[JobName], by: By) -> set[int]:
     """The named jobs and arrays of which the asker may know nothing."""
     return set() if sees_all(by.asker) else closed_jobs(connection, jobs_in(names), by.asker, by.action)
+
+
+def reader_of(connection: Any) -> Reader:  # noqa: ANN401 - SQLAlchemy's types leave the driver's connection open
+    """The driver's connection, for queries that are text."""
+    reader: Reader = connection.connection
+    return reader
 
 
 class ByRecord(NamedTuple):

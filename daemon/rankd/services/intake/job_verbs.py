@@ -36,6 +36,7 @@ from rankd.services.intake.job_selection import (
     is_single,
     names_of,
     read_selection,
+    reader_of,
     selected_by,
     still_selected,
     with_room,
@@ -45,6 +46,7 @@ from rankd.services.runtime.clock import Clock
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.database import Database
 from rankd.store.engine.group_commit import MAX_GROUP, GroupCommit
+from rankd.store.look.filter_check import check_filter
 from rankd.store.record.descendant import descendants_of
 from rankd.store.record.job_action import act, closed_jobs, send_signals, split_targets
 from rankd.store.record.job_name import (
@@ -285,7 +287,14 @@ class JobVerbs:
         return total.fitting_reply(last)
 
     async def _select(self, selection: JobSelection, chosen: JobFilter | None, by: By) -> tuple[Targets, int | None]:
-        """The selected jobs, each once, and the last one if the filter's limit was reached."""
+        """The selected jobs, each once, and the last one if the filter's limit was reached.
+
+        Raises:
+            Refused: as :func:`.check_filter`: the filter names what does not exist.
+        """
+        if chosen is not None and chosen.after is None:
+            first, me = chosen, by.asker.user
+            await self._database.look(lambda c: check_filter(reader_of(c), first, me))
         users = None if by.asker.privileged else [by.asker.user]
 
         def meant(connection: Connection) -> Targets:

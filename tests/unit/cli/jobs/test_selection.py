@@ -7,14 +7,14 @@ import pytest
 from rankd.cli.jobs import selection
 from rankd.cli.jobs.selection import act
 from rankd.core.errors import Unavailable
-from rankd.wire.message import Failed, JobSelection, SelectionReply
+from rankd.wire.message import Failed, JobFilter, JobSelection, JobSignal, SelectionReply
 
 
 @pytest.fixture
 def answered(monkeypatch):
     """Runs :func:`act` with this reply in place of requests, or with a reply and then an error."""
 
-    def run(reply, error=None, **flags):
+    def run(reply, error=None, verb="job.cancel", jobs=None, **flags):
         def ask(_arguments, _verb, _selection, outcome):
             outcome.take(reply)
             if error is not None:
@@ -22,7 +22,7 @@ def answered(monkeypatch):
 
         monkeypatch.setattr(selection, "_ask", ask)
         arguments = SimpleNamespace(**{"json": False, "verbose": False, "dry_run": False, **flags})
-        return act(arguments, "job.cancel", JobSelection(ids=[1]))
+        return act(arguments, verb, jobs or JobSelection(ids=[1]))
 
     return run
 
@@ -67,6 +67,21 @@ def test_a_dry_run_says_which_jobs_and_tasks(answered, capsys):
     assert capsys.readouterr().out == "1 job would be cancelled: 7\n"
     assert answered(SelectionReply(done=list(range(50)), failed=[]), dry_run=True) == 0
     assert capsys.readouterr().out == "50 jobs would be cancelled: 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, … (-v lists all)\n"
+
+
+def test_a_dry_run_says_which_signal_would_be_sent(answered, capsys):
+    """`rankd signal --me 14` means signal 14."""
+    signal = JobSignal(filter=JobFilter(users=["alice"]), signal="14", dry_run=True)
+    assert answered(SelectionReply(done=[14], failed=[]), verb="job.signal", jobs=signal, dry_run=True) == 0
+    assert capsys.readouterr().out == "1 job would get ALRM: 14\n"
+
+
+def test_names_that_no_job_has_are_said(answered, capsys):
+    chosen = JobSelection(filter=JobFilter(names=["nosuch"]))
+    assert answered(SelectionReply(done=[], failed=[]), verb="job.hold", jobs=chosen) == 0
+    assert capsys.readouterr().err == "rankd: no job fits, so none was held\n"
+    assert answered(SelectionReply(done=[1], failed=[]), verb="job.hold", jobs=chosen) == 0
+    assert capsys.readouterr().err == ""
 
 
 def test_a_message_that_names_its_job_is_not_prefixed():

@@ -13,13 +13,13 @@ from rankd.cli.look import accounting_field
 from rankd.cli.look.nodes import _grouped, fields, shown_state
 from rankd.cli.look.prio import decimals
 from rankd.cli.look.queue import fields as queue_fields
-from rankd.cli.look.show import _print_record
+from rankd.cli.look.show import _changes, _print_record
 from rankd.cli.main import main
 from rankd.core.simulate.sacct import read_sacct
 from rankd.store.engine.driver import sqlite3
 
 ROOT = Path(__file__).parents[4]
-TRACE_FIELDS = "JobID,Submit,ElapsedRaw,Timelimit,ReqCPUS,AllocCPUS,User,Account,Queue"
+TRACE_FIELDS = "JobID,Submit,ElapsedRaw,Timelimit,ReqCPUS,AllocCPUS,User,Account,Queue,Partition,ReqTRES"
 LIMITED = ["queue", "list", "acct", "prio", "whatif", "reload"]
 """Commands with ``--limit``; ``config history`` has it, too."""
 
@@ -83,7 +83,7 @@ def test_queue_long_has_words_and_limits(rankd):
         (["-q", "root.b"], ["2"]),
         (["-q", "b"], ["2"]),
         (["-p", "default", "-n", "one,two"], ["2", "1"]),
-        (["-w", "n[02-05]"], ["4"]),
+        (["-w", "n[02-04]"], ["4"]),
         (["-S", "-i"], ["6", "4", "3", "2", "1"]),
         (["-S", "u,-i"], ["6", "4", "3", "1", "2"]),
         (["--start"], ["2", "1", "3", "6"]),
@@ -115,6 +115,12 @@ def test_an_own_name_and_users_of_the_machine_are_known_before_their_first_job(r
     assert rankd("queue", "-h", "-u", "root") == ""
     monkeypatch.setenv("RANKD_USER", "newcomer")
     assert rankd("queue", "-h", "--me") == ""
+
+
+@pytest.mark.usefixtures("rankd")
+def test_queue_refuses_a_node_that_does_not_exist(capsys):
+    assert main(["queue", "-w", "n[01,77]"]) == 1
+    assert "there is no node 'n77'" in capsys.readouterr().err
 
 
 def test_queue_formats(rankd):
@@ -314,6 +320,27 @@ def test_show_counts_the_variables_unless_they_are_asked_for(capsys):
 def test_show_as_json_is_the_record_or_a_list_of_them(rankd):
     assert json.loads(rankd("show", "4", "--json"))["nodelist"] == "n[01-02]"
     assert [job["id"] for job in json.loads(rankd("show", "4", "5", "--json"))] == [4, 5]
+
+
+@pytest.mark.usefixtures("rankd")
+def test_show_prints_what_is_there_beside_the_errors_of_the_rest(capsys):
+    assert main(["show", "4", "99", "5", "90-98"]) == 1
+    out, err = capsys.readouterr()
+    assert [line.split()[1] for line in out.splitlines() if line.startswith("id ")] == ["4", "5"]
+    assert err == "rankd: there is no job in 90-98\nrankd: there is no job 99\n"
+    assert main(["show", "99", "4", "--json"]) == 1
+    assert [job["id"] for job in json.loads(capsys.readouterr().out)] == [4]
+    assert main(["show", "99", "--json"]) == 1
+    assert capsys.readouterr().out == ""
+
+
+def test_show_has_waiting_times_as_why_does(capsys):
+    _print_record({"id": 7, "waited_resources_s": 7.415730714797974, "waited_held_s": None}, with_environment=False)
+    assert capsys.readouterr().out.splitlines() == ["id                  7", "waited_resources_s  7.42 s"]
+
+
+def test_history_says_which_signal_was_sent():
+    assert _changes({"event": "signal", "detail": {"signal": "USR1"}}) == "signal USR1"
 
 
 def test_history_is_the_events_in_order(rankd):
