@@ -38,7 +38,7 @@ BAD_DOCUMENT = frozenset(
     {
         *("usage", "bad_request", "bad_field", "unknown_field", "missing_field", "bad_configuration"),
         *("bad_array", "bad_begin_at", "bad_constraints", "bad_directive", "bad_job_id", "bad_key", "bad_name"),
-        *("bad_notify", "bad_quantity", "bad_script", "bad_text", "bad_time_limit", "script_too_large"),
+        *("bad_nodes", "bad_notify", "bad_quantity", "bad_script", "bad_signal", "bad_text", "bad_time_limit", "bad_trace", "script_too_large"),
     }
 )
 """Codes of errors in the form of a request or of a value, in contrast to requests that are not allowed."""
@@ -292,7 +292,7 @@ class _Parser(argparse.ArgumentParser):
                 return f"there is no option {option.partition('=')[0]}: {ours}"
         elif re.match("[0-9]", words[0]) and "-j" in self._option_string_actions:
             word = cut(words[0])
-            return f"there is no place for '{word}'; write `{self.prog} -j {word}`, or `rankd show {word}`"
+            return f"takes no argument '{word}'; write `{self.prog} -j {word}`, or `rankd show {word}`"
         return unknown_words(words, self._option_string_actions)
 
 

@@ -60,7 +60,7 @@ def unknown_words(words: Sequence[str], options: Iterable[str]) -> str:
     """
     option = next((word.partition("=")[0] for word in words if word.startswith("-")), None)
     if option is None:
-        return f"there is no place for '{cut(words[0])}'"
+        return f"takes no argument '{cut(words[0])}'"
     if not option.startswith("--"):
         return f"there is no option {cut(option)}"
     known = [name[2:] for name in options if name.startswith("--")]

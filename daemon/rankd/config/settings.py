@@ -22,6 +22,7 @@ from rankd.core.mismatch import mismatches, not_finite
 from rankd.core.model.nodelist import unfold
 from rankd.core.model.quantity import Amount
 from rankd.core.model.setting import AdapterSettings, AdmissionSettings, PrioritySettings, SchedulingSettings, Settings
+from rankd.core.near_name import cut, near_name
 from rankd.core.placement.backfill_rule import useless_order
 
 FILE = "rankd.toml"
@@ -171,8 +172,10 @@ def check_weights(priority: PrioritySettings, factors: Collection[str], file: st
     for name, weight in priority.weights.items():
         path = f"priority.weights.{name}"
         if name.partition(".")[0] not in factors:
-            known = ", ".join(sorted(factors))
-            problems.append(Problem(file=file, path=path, message=f"unknown factor '{name}'; known: {known}"))
+            near = near_name(name, sorted(factors))
+            hint = "" if near is None else f" did you mean '{near}'?"
+            message = f"unknown factor '{cut(name)}';{hint} known: {', '.join(sorted(factors))}"
+            problems.append(Problem(file=file, path=path, message=message))
         if not math.isfinite(weight):
             problems.append(
                 Problem(file=file, path=path, message=f"{weight} is not a valid weight; write a finite number")

@@ -25,3 +25,17 @@ def shown_instant(at: float) -> str:
     year = era * 400 + year_of_era + (month <= 2)
     hours, minutes = divmod(seconds // 60, 60)
     return f"{year:04}-{month:02}-{day:02}T{hours:02}:{minutes:02}:{seconds % 60:02}Z"
+
+
+def shown_length(seconds: float) -> str:
+    """A length of time as squeue's TIME: ``m:ss``, ``h:mm:ss``, ``d-hh:mm:ss``, rounded down to whole seconds.
+
+    >>> [shown_length(s) for s in (5, 3723, 93784.9, -1)]
+    ['0:05', '1:02:03', '1-02:03:04', '0:00']
+    """
+    days, rest = divmod(max(0, int(seconds)), _DAY_S)
+    hours, rest = divmod(rest, 3600)
+    minutes, whole = divmod(rest, 60)
+    if days:
+        return f"{days}-{hours:02}:{minutes:02}:{whole:02}"
+    return f"{hours}:{minutes:02}:{whole:02}" if hours else f"{minutes}:{whole:02}"

@@ -7,6 +7,7 @@ with the given path of the whole value (``$`` for documents, an empty text for c
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator
 from enum import StrEnum
 from types import NoneType, UnionType
@@ -19,6 +20,18 @@ from rankd.core.errors import Problem
 
 _READ_LATER: dict[object, object] = {Raw | UnsetType: Any, list[Raw] | None: list[Any] | None}
 """Types of sections that are kept as text, and the types for their check here. ``Any`` accepts every value."""
+
+_TYPES = {
+    "int": "a whole number", "float": "a number", "str": "a text", "bool": "true or false", "array": "a list",
+    "object": "a table of keys", "null": "null",
+}  # fmt: skip
+_SIGNS = {">": "above", ">=": "of at least", "<": "below", "<=": "of at most"}
+_NULL = r"(?: \| null)?"
+_BOUND = re.compile(rf"Expected `(?P<type>int|float){_NULL}` (?P<sign>>=|>|<=|<) (?P<value>\S+)")
+_PATTERN = re.compile(rf"Expected `str{_NULL}` matching regex '(?P<regex>.*)'")
+_LENGTH = re.compile(rf"Expected `(?P<type>str|array){_NULL}` of length (?P<sign>>=|<=) (?P<value>\d+)")
+_OTHER = re.compile(r"Expected `(?P<types>[^`]+)`, got `(?P<got>[^`]+)`")
+"""Messages of msgspec."""
 
 
 def mismatches(value: object, kind: type[msgspec.Struct], path: str) -> list[Problem]:
@@ -43,9 +56,31 @@ def _problems(value: object, kind: object, path: str) -> list[Problem]:
     try:
         msgspec.convert(value, _READ_LATER.get(kind, kind))
     except msgspec.ValidationError as error:
-        message = str(error).partition(" - at `")[0] + _known(kind)
+        message = in_plain_words(str(error).partition(" - at `")[0]) + _known(kind)
         return list(_inner(value, kind, path)) or [Problem(path=path, message=message)]
     return []
+
+
+def in_plain_words(message: str) -> str:
+    """A message of msgspec about a value, in rankd's words.
+
+    >>> in_plain_words("Expected `float` > 0.0"), in_plain_words("Expected `int`, got `str`")
+    ('give a number above 0', 'give a whole number, not a text')
+    >>> in_plain_words("Expected `str` matching regex '^/'")
+    'give an absolute path, such as /etc/rankd/prolog'
+    """
+    if found := _BOUND.fullmatch(message):
+        return f"give {_TYPES[found['type']]} {_SIGNS[found['sign']]} {found['value'].removesuffix('.0')}"
+    if found := _PATTERN.fullmatch(message):
+        path = "an absolute path, such as /etc/rankd/prolog"
+        return f"give {path if found['regex'] == '^/' else 'a text that matches ' + found['regex']}"
+    if found := _LENGTH.fullmatch(message):
+        many, what = ("at least" if found["sign"] == ">=" else "at most"), _TYPES[found["type"]]
+        return f"give {what} of {many} {found['value']} {'characters' if found['type'] == 'str' else 'entries'}"
+    if found := _OTHER.fullmatch(message):
+        wanted = " or ".join(_TYPES.get(one, one) for one in found["types"].split(" | ") if one != "null")
+        return f"give {wanted}, not {_TYPES.get(found['got'], found['got'])}"
+    return message
 
 
 def _known(kind: object) -> str:

@@ -34,7 +34,7 @@ def test_an_unknown_option_names_the_nearest():
     assert unknown_words(["--no-such=1"], ["--time", "-t"]) == "there is no option --no-such"
     assert unknown_words(["--sta"], ["--state", "--start"]) == "there is no option --sta (did you mean --state?)"
     assert unknown_words(["-z"], ["--time"]) == "there is no option -z"
-    assert unknown_words(["17"], ["--time"]) == "there is no place for '17'"
+    assert unknown_words(["17"], ["--time"]) == "takes no argument '17'"
 
 
 @pytest.mark.parametrize(

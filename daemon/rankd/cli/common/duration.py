@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 
+from rankd.core.instant import shown_length
+
 MINUTE_S = 60
 HOUR_S = 3600
 DAY_S = 86400
@@ -15,14 +17,7 @@ def shown_duration(seconds: float | None) -> str:
     >>> [shown_duration(s) for s in (5, 3723, 93784.9, None)]
     ['0:05', '1:02:03', '1-02:03:04', 'UNLIMITED']
     """
-    if seconds is None:
-        return "UNLIMITED"
-    days, rest = divmod(max(0, int(seconds)), DAY_S)
-    hours, rest = divmod(rest, HOUR_S)
-    minutes, whole = divmod(rest, MINUTE_S)
-    if days:
-        return f"{days}-{hours:02}:{minutes:02}:{whole:02}"
-    return f"{hours}:{minutes:02}:{whole:02}" if hours else f"{minutes}:{whole:02}"
+    return "UNLIMITED" if seconds is None else shown_length(seconds)
 
 
 def shown_time(at: float | None) -> str:

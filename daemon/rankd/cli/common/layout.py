@@ -120,7 +120,7 @@ def ordered(spec: str, fields: Mapping[str, Field], rows: list[Row]) -> list[Row
     """
     keys = [part.strip() for part in spec.split(",") if part.strip()]
     for key in reversed(keys):
-        field = _field(fields, key.lstrip("+-"))
+        field = _field(fields, key.lstrip("+-"), sign="")
         present = [row for row in rows if field.value(row) is not None]
         absent = [row for row in rows if field.value(row) is None]
         present.sort(key=field.value, reverse=key.startswith("-"))
@@ -128,11 +128,12 @@ def ordered(spec: str, fields: Mapping[str, Field], rows: list[Row]) -> list[Row
     return rows
 
 
-def _field(fields: Mapping[str, Field], letter: str) -> Field:
+def _field(fields: Mapping[str, Field], letter: str, sign: str = "%") -> Field:
+    """The field of a letter. ``sign``: what stands before letters where this one was written."""
     if letter not in fields:
-        raise Refused("usage", f"unknown field '%{letter}'; known: {_known(fields)}", "format")
+        raise Refused("usage", f"unknown field '{sign}{letter}'; known: {_known(fields, sign)}", "format")
     return fields[letter]
 
 
-def _known(fields: Mapping[str, Field]) -> str:
-    return ", ".join(f"%{letter} {field.header}" for letter, field in fields.items())
+def _known(fields: Mapping[str, Field], sign: str = "%") -> str:
+    return ", ".join(f"{sign}{letter} {field.header}" for letter, field in fields.items())

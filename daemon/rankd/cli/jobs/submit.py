@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from rankd.client.batch.script import Script
 
 RETRY_FOR_S = 30.0
+MOST_JOBS = 5_000_000
+"""Of one command: as many as may wait at a site by default (``admission.max_pending``)."""
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -99,12 +101,13 @@ def jobs_of(arguments: argparse.Namespace) -> list[Job]:
     script = _script_of(arguments)
     filled = _fill(arguments, script, environment)
     arguments.sources = filled.where
-    if arguments.count < 1:
-        raise Refused("usage", f"--count {arguments.count}: submit at least one", "count")
+    _check_count(arguments.count, 1)
     if arguments.file:
         if arguments.command:
             raise Refused("usage", "give --file or a command, not both", "file")
-        jobs = read_jobs(arguments.file) * arguments.count
+        jobs = read_jobs(arguments.file)
+        _check_count(arguments.count, len(jobs))
+        jobs *= arguments.count
         if arguments.notify_if_allowed:
             jobs = [_if_allowed(job) for job in jobs]
     else:
@@ -118,6 +121,23 @@ def jobs_of(arguments: argparse.Namespace) -> list[Job]:
             job["env"] = own | job.get("env", {})
         jobs = [job] * arguments.count
     return with_keys(jobs, arguments.key)
+
+
+def _check_count(count: int, jobs: int) -> None:
+    """Check how many jobs ``--count`` makes, before they take memory. ``jobs``: how many it repeats.
+
+    Raises:
+        Refused: ``usage``.
+    """
+    if count < 1:
+        raise Refused("usage", f"--count {count}: submit at least one", "count")
+    if count * jobs > MOST_JOBS:
+        each = f" of {jobs:,} jobs" if jobs > 1 else ""
+        message = (
+            f"--count {count}{each}: one command submits at most {MOST_JOBS:,} jobs; give at most"
+            f" --count {MOST_JOBS // jobs}, or one array (-a 1-N), which is a single record"
+        )
+        raise Refused("usage", message, "count")
 
 
 def _if_allowed(job: Job) -> Job:

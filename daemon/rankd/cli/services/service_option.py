@@ -13,6 +13,7 @@ from rankd.cli.common.option import add_broker, add_command, add_tls
 from rankd.cli.services.process import Main, serve
 from rankd.client.pair import key_value
 from rankd.core.errors import Refused
+from rankd.core.near_name import cut
 
 if TYPE_CHECKING:
     import asyncio
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 
 LARGEST_PORT = 65_535
+LARGEST_WHOLE = 2**53
+"""The largest priority of a QoS; values of classes and offsets have smaller bounds of their own."""
 
 
 def add_service(
@@ -102,18 +105,24 @@ def weight(text: str) -> tuple[str, float]:
     """``age=2000``."""
     name, value = key_value(text)
     try:
-        return name, float(value)
+        number = float(value)
     except ValueError:
         raise argparse.ArgumentTypeError(f"'{value}' is not a number; write {name}=2000") from None
+    if not math.isfinite(number):
+        raise argparse.ArgumentTypeError(f"'{value}' is not finite; write a finite one, such as {name}=2000")
+    return name, number
 
 
 def whole_value(text: str) -> tuple[str, int]:
     """``high=200``."""
     name, value = key_value(text)
     try:
-        return name, int(value)
+        number = int(value)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"'{value}' is not a whole number; write {name}=200") from None
+        raise argparse.ArgumentTypeError(f"'{cut(value)}' is not a whole number; write {name}=200") from None
+    if abs(number) > LARGEST_WHOLE:
+        raise argparse.ArgumentTypeError(f"'{cut(value)}' is too large; write at most {LARGEST_WHOLE}")
+    return name, number
 
 
 def seconds(text: str) -> float:

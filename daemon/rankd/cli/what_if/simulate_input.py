@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rankd.cli.what_if.trace_file import max_procs, read_trace
-from rankd.core.errors import Refused
+from rankd.core.errors import ConfigurationError, Refused
 from rankd.core.near_name import cut
 
 if TYPE_CHECKING:
@@ -59,6 +59,12 @@ def read_input(arguments: argparse.Namespace) -> SimulationInput:
     for (directory, _), router in zip(sites, routers, strict=True):
         _warn_of_names(directory, router)
     _warn_of_uncounted(jobs, sites[0][1])
+    _warn_of_unasked(jobs, sites[0][1])
+    if arguments.last is not None and left_out.no_limit:
+        _warn(
+            f"{left_out.no_limit:,} {'job' if left_out.no_limit == 1 else 'jobs'} without a time limit are left out;"
+            " scheduling.default_time_limit_s in rankd.toml gives new jobs one"
+        )
     return SimulationInput(jobs, left_out, sites)
 
 
@@ -118,6 +124,20 @@ def _warn_of_uncounted(jobs: Sequence[WorkJob], site: Site) -> None:
         )
 
 
+def _warn_of_unasked(jobs: Sequence[WorkJob], site: Site) -> None:
+    """Say on standard error which resources of the nodes no job asks for, such as ``gpus`` in place of ``gpu``."""
+    from rankd.core.model.device import GPU, is_device_kind
+    from rankd.core.model.quantity import VCORE
+    from rankd.core.near_name import near_name
+
+    known = (VCORE, "memory", GPU)
+    asked = {kind for job in jobs for kind, _ in job.others}
+    for kind in sorted(set(site.types) - asked - set(known)):
+        if not is_device_kind(kind):
+            near = near_name(kind, known)
+            _warn(f"--nodes: no job asks for '{cut(kind)}'{'' if near is None else f'; did you mean {near}?'}")
+
+
 def _warn(text: str) -> None:
     print(f"rankd: {text}", file=sys.stderr)
 
@@ -165,7 +185,13 @@ def _site(
     from rankd.config.configuration import load_configuration
     from rankd.config.simulated_site import Varied, simulated_site
 
-    configuration: Configuration | None = None if directory is None else load_configuration(directory)
+    try:
+        configuration: Configuration | None = None if directory is None else load_configuration(directory)
+    except ConfigurationError as error:  # of several directories: say which
+        raise ConfigurationError(
+            [one._replace(file=str(directory / one.file) if directory and one.file else one.file)
+             for one in error.problems]
+        ) from None  # fmt: skip
     varied = Varied(
         policy=arguments.policy, backfill=arguments.backfill, backfill_order=arguments.backfill_order, routes=routes
     )
@@ -191,8 +217,9 @@ def _warn_of_names(directory: Path | None, router: Router) -> None:
     """At a site of several partitions: say which names of the trace mean none of them, and no leaf queue."""
     if router.n_partitions > 1 and (names := router.unknown):
         place = f"{directory}: " if directory is not None else ""
+        names_are = f"name {_some(names)} is" if len(names) == 1 else f"names {_some(names)} are"
         _warn(
-            f"{place}the trace's names {_some(names)} are no partition and no leaf queue here; these jobs go to the"
+            f"{place}the trace's {names_are} no partition and no leaf queue here; these jobs go to the"
             f" partition {router.default}. --map {names[0]}=PARTITION sends them elsewhere"
         )
 

@@ -71,7 +71,11 @@ def run(arguments: argparse.Namespace) -> int:
     from rankd.config.checked import load_checked
 
     if not (_changes_all(arguments) or arguments.submit):
-        raise Refused("usage", "give a change: --weights age=2000, --config DIR, or --submit JOB.json", "weights")
+        message = (
+            "give a change: --weights age=2000, --class-value high=2000, --qos high=200, --offset root.batch=-100,"
+            " --config DIR, or --submit JOB.json"
+        )
+        raise Refused("usage", message, "weights")
     if (place := over_bus(arguments)) is not None:
         return _print(_asked(place, arguments), arguments)
     return report(arguments, load_checked(arguments.config) if arguments.config else None)

@@ -34,14 +34,15 @@ def nodes_of(wanted: str | None, given: Nodes) -> Nodes:
     if wanted is None:
         return given
     number = len(_names(wanted, "nodelist"))
+    named = "1 node" if number == 1 else f"{number} nodes"
     if given.is_given and given.most > number:
         message = (
-            f"-w names {number} nodes, but the job asks for {given.most}: rankd adds no others to named nodes;"
+            f"-w names {named}, but the job asks for {given.most}: rankd adds no others to named nodes;"
             f" name {given.most}, or write -N {number}"
         )
         raise Refused("usage", message, "nodes")
     if given.is_given and given.least < number:
-        message = f"-w names {number} nodes, and the job gets all of them; write -N {number}, or name fewer"
+        message = f"-w names {named}, and the job gets all of them; write -N {number}, or name fewer"
         raise Refused("usage", message, "nodes")
     return Nodes(number, number, is_given=True)
 

@@ -44,6 +44,7 @@ from rankd.core.admission.script_check import check_script
 from rankd.core.admission.submitter import Submitter
 from rankd.core.admission.user_limit import bounds_of, check_user_limits
 from rankd.core.errors import Refused
+from rankd.core.instant import shown_length
 from rankd.core.model.amount_text import compared
 from rankd.core.model.array import ArrayRequest, parse_array
 from rankd.core.model.job import URGENCY_DEFAULT, URGENCY_EXPEDITE, URGENCY_HOLD, AcceptedJob, JobRequest
@@ -111,7 +112,7 @@ def admit(
     check_queue_maximum(request, found.resources, found.queue)
     if not keeps_shape:
         check_user_limits(request, found.resources, found.queue, found.user, found.groups)
-        check_constraints(request.constraints)
+        check_constraints(request.constraints, _least_nodes(request))
     if tables.nodes is not None and is_new:
         check_fit(_shape(request, found), tables.nodes, _bounds(request, found))
     accepted = _accepted(request, found, resolved, submitter, tables.settings)
@@ -264,7 +265,8 @@ def check_when(request: JobRequest) -> None:
         Refused: ``bad_time_limit``, ``bad_begin_at``, ``too_many``, ``bad_dependency``.
     """
     if request.time_limit_s is not None and request.time_limit_s > MAX_TIME_LIMIT_S:
-        message = f"time_limit_s is {request.time_limit_s:.0f}; give at most {MAX_TIME_LIMIT_S}, or leave it out"
+        asked, most = (f"{cut(shown_length(s))} ({s:.5g} s)" for s in (request.time_limit_s, MAX_TIME_LIMIT_S))
+        message = f"time_limit_s is {asked}; give at most {most}, or leave it out"
         raise Refused("bad_time_limit", message, "time_limit_s")
     if request.begin_at is not None and not 0 <= request.begin_at <= LATEST_AT:
         message = f"begin_at is {request.begin_at:g}; give UTC seconds from 0 to {LATEST_AT:.0f}, the end of 9999"

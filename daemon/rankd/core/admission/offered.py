@@ -12,7 +12,7 @@ from rankd.core.model.amount_text import compared
 from rankd.core.model.device import Device, DeviceState, in_order, is_device_kind, model_of, with_models
 from rankd.core.model.quantity import Resources
 from rankd.core.near_name import cut
-from rankd.core.placement.constraint import NODE, Requirement, parse_constraints, satisfied
+from rankd.core.placement.constraint import NODE, Requirement, parse_constraints, satisfied, too_few_named
 from rankd.core.placement.request import Shape, counted_nodes, described_request
 
 Bounds = Sequence[tuple[str, Resources]]
@@ -186,7 +186,10 @@ class Offered:
         return None
 
     def _about_names(self, shape: Shape) -> str | None:
-        for term in parse_constraints(shape.constraints):
+        terms = parse_constraints(shape.constraints)
+        if few := too_few_named(terms, shape.min_nodes):  # of a job that an older version accepted
+            return few
+        for term in terms:
             if term.key != NODE or term.operator != "in":
                 continue
             here = [name for name in term.values if self._offer_of.get(name, _NOWHERE).partition == shape.partition]

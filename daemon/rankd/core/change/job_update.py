@@ -28,6 +28,7 @@ from rankd.core.admission.submitter import Submitter
 from rankd.core.change.hold import check_release, holder
 from rankd.core.change.job_change import Value
 from rankd.core.errors import Refused
+from rankd.core.instant import shown_length
 from rankd.core.model.array import parse_array, shown_name
 from rankd.core.model.index_set import IndexSet
 from rankd.core.model.int32 import INT32_MAX, INT32_MIN
@@ -185,7 +186,7 @@ def with_added_limit(name: str, stored: StoredJob, given: Mapping[str, object], 
         message = f"job {name} has no time limit, so nothing can be added to it; give a limit"
         raise Refused("bad_time_limit", message, "add_time_limit_s")
     if before + added <= 0:
-        message = f"job {name} has a time limit of {before:g} s; {-added:g} s less leave nothing"
+        message = f"job {name} has a time limit of {shown_length(before)}; {shown_length(-added)} less leaves nothing"
         raise Refused("bad_time_limit", message, "add_time_limit_s")
     return {**given, LIMIT: before + added}
 

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from rankd.core.evaluate.document import Document, Id, JobEntry
 from rankd.core.evaluate.result import Result
+from rankd.core.model.job import URGENCY_DEFAULT
 from rankd.core.model.setting import PrioritySettings
 
 Decide = Callable[[Document], Result]
@@ -148,10 +149,23 @@ class _Trial:
         return way
 
     def _with(self, *, kind: str, what: str, own: JobEntry) -> Iterator[Way]:
-        """The way with a changed job, unless the job would be refused."""
+        """The way with a changed job, unless the job would be refused, or its user may not use it."""
+        if not self._may(own):
+            return
         result = self._decide(self._replacing(own))
         if not any(row.job == self._job for row in result.rejected):
             yield self._way(result, kind=kind, what=what)
+
+    def _may(self, own: JobEntry) -> bool:
+        """Whether the job's user may have this, as for an update without ``--admin``.
+
+        The job is admitted alone and as new, since access lists don't apply to what was accepted before. Its class and
+        its urgency are left out, since an update keeps them.
+        """
+        new = replace(own, class_value=None, priority_class=None, priority=None, preemption_policy=None)
+        new = replace(new, privileged=False, urgency=URGENCY_DEFAULT, depends_on=[])
+        alone = replace(self._document, jobs=[new], allocations=[])
+        return not self._decide(alone).rejected
 
     def _replacing(self, changed: JobEntry) -> Document:
         jobs = [changed if entry.id == changed.id else entry for entry in self._document.jobs]

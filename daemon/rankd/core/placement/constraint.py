@@ -23,6 +23,8 @@ NODE = "rankd/node"
 """The label whose value is the node's name. No node can have another one."""
 MAX_TERMS = 64
 MAX_VALUES = 256
+_NAMED = 3
+"""Nodes that a message names."""
 _LONGEST_NAME = 63
 _LONGEST_PREFIX = 253
 _OPERATORS = ("!=", "==", "=")
@@ -65,11 +67,13 @@ def parse_constraints(text: str | None) -> tuple[Requirement, ...]:
     return tuple(_parse_term(term.strip()) for term in _terms(text))
 
 
-def check_constraints(text: str | None) -> None:
-    """Check that a selector is valid, and that it does not have too many terms and values.
+def check_constraints(text: str | None, nodes: int = 1) -> None:
+    """Check that a selector is valid, that it does not have too many terms and values, and names enough nodes.
+
+    ``nodes``: the fewest that the job needs.
 
     Raises:
-        Refused: ``bad_constraints``, ``too_many``.
+        Refused: ``bad_constraints``, ``too_many``, ``bad_nodes``.
     """
     terms = parse_constraints(text)
     n_values = max((len(term.values) for term in terms), default=0)
@@ -77,6 +81,50 @@ def check_constraints(text: str | None) -> None:
         if number > most:
             message = f"constraints has {number} {what}, {most} are allowed; give the nodes a label of their own"
             raise Refused("too_many", message, "constraints")
+    few = too_few_named(terms, nodes)
+    if few is not None:
+        raise Refused("bad_nodes", few, "nodes")
+
+
+def too_few_named(terms: Sequence[Requirement], nodes: int) -> str | None:
+    """What is wrong if a term names fewer nodes than the job needs; None if none does."""
+    for term in terms:
+        number = len(term.values)
+        if term.key == NODE and term.operator == "in" and number < nodes:
+            named = "1 node" if number == 1 else f"{number} nodes"
+            return (
+                f"the job names {named} (-w), but asks for {nodes}: rankd adds no others to named nodes; name {nodes},"
+                f" or write -N {number}"
+            )
+    return None
+
+
+def shown_constraints(text: str | None) -> str:
+    """A selector as people read it: nodes that it names are ``on vm``, other terms are as they were written.
+
+    >>> shown_constraints("gpu=a100,rankd/node in (n2,n1),rankd/node notin (n3)")
+    'gpu=a100, on n1 or n2, not on n3'
+    """
+    labels, names = split_names(text)
+    return ", ".join([*labels, *(f"{'on' if is_in else 'not on'} {named}" for is_in, named in names)])
+
+
+def split_names(text: str | None) -> tuple[list[str], list[tuple[bool, str]]]:
+    """The terms of a valid selector about labels, as written; and those about nodes, each wanted or not, with names."""
+    labels, names = list[str](), list[tuple[bool, str]]()
+    for term in _terms(text) if text and text.strip() else ():
+        own = _parse_term(term.strip())
+        if own.key == NODE and own.values:
+            names.append((own.operator == "in", _either(sorted(own.values))))
+        else:
+            labels.append(term.strip())
+    return labels, names
+
+
+def _either(names: Sequence[str]) -> str:
+    """``n1``, ``n1 or n2``, ``n1, n2, n3 or 5 more``."""
+    shown = [*names] if len(names) <= _NAMED else [*names[:_NAMED], f"{len(names) - _NAMED} more"]
+    return " or ".join(filter(None, [", ".join(shown[:-1]), shown[-1]]))
 
 
 def _terms(text: str) -> Iterator[str]:

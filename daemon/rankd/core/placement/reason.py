@@ -13,6 +13,7 @@ from rankd.core.model.device import Device, DeviceState, is_device_kind, is_of, 
 from rankd.core.model.node import Node, NodeState
 from rankd.core.model.quantity import Resources
 from rankd.core.model.reason_code import NO_NODE_FITS, RESERVED, RESOURCES
+from rankd.core.placement.constraint import shown_constraints, split_names
 from rankd.core.placement.node_set import Demand
 from rankd.core.placement.node_table import NodeTable
 from rankd.core.placement.quota import Account, Over
@@ -126,8 +127,24 @@ def _apart(shape: Shape, table: NodeTable) -> str:
     few = {part: number for part, number in numbers.items() if number < shape.min_nodes}
     if few:
         part, number = next(iter(few.items()))  # what meets no constraint has no amounts either
+        if part == shape.constraints and (named := _named(shape.constraints)):
+            return f" {f'Only {counted_nodes(number)}' if number else 'No node'} {named} {_are(number)} up."
         return f" Only {counted_nodes(number)} that {'is' if number == 1 else 'are'} up can give {part}."
+    numbers = {shown_constraints(part) if part == shape.constraints else part: n for part, n in numbers.items()}
     return f" Each part is met by enough nodes ({_listed(numbers)}), but not all of them together."
+
+
+def _are(number: int) -> str:
+    return "are" if number > 1 else "is"
+
+
+def _named(constraints: str) -> str:
+    """``with gpu=a100 and named n1 or n2``; empty if the constraints name no nodes."""
+    labels, names = split_names(constraints)
+    if not names:
+        return ""
+    has = [f"with {', '.join(labels)}"] if labels else []
+    return " and ".join(has + [f"{'named' if is_in else 'not named'} {named}" for is_in, named in names])
 
 
 def _listed(numbers: Mapping[str, int]) -> str:

@@ -9,6 +9,7 @@ import msgspec
 from rankd.core.model.amount_text import shown_amount
 from rankd.core.model.device import without_sum
 from rankd.core.model.quantity import Resources
+from rankd.core.placement.constraint import shown_constraints
 from rankd.core.ranking.columns import NO_GROUP
 
 
@@ -39,7 +40,7 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
 def described(shape: Shape) -> str:
     """The shape as text, such as ``vcore 4, memory 1G, gpu=a100, exclusive``."""
     parts = [f"{kind} {shown_amount(kind, amount)}" for kind, amount in sorted(without_sum(shape.resources).items())]
-    parts += [shape.constraints] if shape.constraints else []
+    parts += [shown_constraints(shape.constraints)] if shape.constraints else []
     return ", ".join(parts + (["exclusive"] if shape.exclusive else [])) or "nothing in particular"
 
 

@@ -37,7 +37,7 @@ def parse_duration(text: str) -> float | None:
     else:
         raise Refused("usage", f"'{text}' is not a length of time; write minutes, h:m:s, d-h:m:s, or 90s, 2h", "time")
     if not seconds:
-        raise Refused("usage", f"'{text}': a time limit must be larger than 0; leave it out for none", "time")
+        raise Refused("usage", f"'{text}': a time limit must be larger than 0; write unlimited for none", "time")
     return float(seconds)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 from rankd.config.change import FILES
@@ -46,10 +47,12 @@ def check_request(request: ReportRequest, asker: Submitter) -> None:
 
 
 def _check_names(request: ReportRequest) -> None:
-    """Check the names of what shall have other values."""
-    for name in request.weights:
+    """Check the names of what shall have other values, and that weights are finite."""
+    for name, weight in request.weights.items():
         if not _FACTOR.fullmatch(name):
             raise Refused("bad_field", f"'{name}' is not a factor's name", "weights")
+        if not math.isfinite(weight):
+            raise Refused("bad_field", f"the weight of {name} is {weight}, which is not finite", "weights")
     for field, names in (("classes", request.classes), ("qos", request.qos), ("offsets", request.offsets)):
         for name in names:
             if not _NAME.fullmatch(name):

@@ -14,6 +14,7 @@ from markupsafe import Markup, escape
 
 from rankd.core.model.array import shown_list, shown_name
 from rankd.core.model.nodelist import fold
+from rankd.core.placement.constraint import shown_constraints
 from rankd.core.printable import printable
 from rankd.core.words import REASONS
 from rankd.services.runtime.clock import Clock
@@ -41,7 +42,7 @@ class Template:
         self._environment.filters |= {
             "lapse": lapse, "instant": _instant, "whole": _whole, "points": _points, "share": _share,
             "amounts": _amounts, "percent": _percent, "nodelist": _nodelist, "brief": _brief, "words": _words,
-            "chart": escape,
+            "chart": escape, "places": shown_constraints,
         }  # fmt: skip
         self._environment.globals |= {
             "job_name": _job_name,

@@ -53,9 +53,9 @@ def _weights(fields: Mapping[str, str], now: Mapping[str, float]) -> dict[str, f
         try:
             value = float(text) if text else present
         except ValueError:
-            value = math.nan
+            raise Refused("bad_field", f"'{text[:40]}' is not a number; write one, such as 2000", "weights") from None
         if not math.isfinite(value):
-            raise Refused("bad_field", f"'{text[:40]}' is no weight; write a number", "weights")
+            raise Refused("bad_field", f"'{text[:40]}' is not finite; write a finite one, such as 2000", "weights")
         if value != present:
             found[name] = value
     return found

@@ -20,6 +20,8 @@ from rankd.core.model.device_report import DeviceNote, in_words
 from rankd.core.model.index_set import contains, read
 from rankd.core.model.job import State
 from rankd.core.model.queue import QueueProperties
+from rankd.core.model.reason_code import NO_NODE_FITS
+from rankd.core.placement.constraint import NODE, parse_constraints
 from rankd.core.placement.node_shortage import NodeRoom, node_shortages
 from rankd.core.ranking.queue_key import lifted_priority
 from rankd.store.engine.reading import Reader, Row, fetch
@@ -46,6 +48,7 @@ _COLUMNS = """
     time_limit_s, cores, max_rss_bytes, cpu_s, measured, waited_dependency_s, waited_held_s, waited_quota_s,
     waited_resources_s, waited_reserved_s, waited_starting_s"""
 _KEPT = (DeviceState.TAKEN, DeviceState.DRAINED, DeviceState.FAILED)
+MOST_NAMED = 3
 _UNMET = "a dependency can't be met any more"
 
 
@@ -73,6 +76,8 @@ def why(connection: Reader, name: int | str, now: float | None = None) -> Row:
     answer = record | {"rank": None, "of": None, "above": None, "above_other": None, "below": None, "path": []}
     asked = {name: answer.pop(name) for name in ("resources", "constraints", "exclusive")}
     answer["memory"] = asked["resources"].get("memory")
+    if answer["reason"] == NO_NODE_FITS and answer["reason_fact"]:
+        answer["reason_fact"] += _out_of_service(connection, asked["constraints"])
     answer["lacks"] = _lacks(connection, answer["partition"], asked) if answer["reason"] == "resources" else []
     rows = priorities_of(connection, [job_id]) if answer["state"] == State.PENDING else []
     if not rows:
@@ -160,6 +165,22 @@ def _lacks(connection: Reader, partition: str, asked: Row) -> list[Row]:
         msgspec.structs.asdict(lack) | {"taken": [_in_words(device) for device in _taken(listed.get(lack.node, ()))]}
         for lack in found
     ]
+
+
+def _out_of_service(connection: Reader, constraints: str | None) -> str:
+    """The nodes that the job names and that take no jobs, each with the reason; empty if there are none."""
+    terms = [term for term in parse_constraints(constraints) if term.key == NODE and term.operator == "in"]
+    names = sorted(frozenset[str]().union(*(term.values for term in terms)))
+    sql = f"SELECT name, state, drained_by, drain_reason FROM node WHERE name {IN_TEXTS} ORDER BY name"
+    rows = fetch(connection, sql, [json.dumps(names)]) if names else []
+    out = [row for row in rows if row["drained_by"] is not None or row["state"] != "up"]
+    told = [
+        f"{row['name']} is {'draining' if row['state'] == 'up' else row['state']}"
+        + (f": {row['drain_reason']}" if row["drain_reason"] else "")
+        for row in out[:MOST_NAMED]
+    ]
+    more = [f"{len(out) - MOST_NAMED} more are out of service"] if len(out) > MOST_NAMED else []
+    return "".join(f". {part.rstrip('.')}" for part in told + more)
 
 
 def _listed(connection: Reader) -> dict[str, list[Row]]:

@@ -23,8 +23,8 @@ from rankd.cli.main import COMMANDS, _parser, main
         ("submit --reservation r -- true", "there is no option --reservation: rankd has nothing like"),
         ("submit --tiem 5 -- true", "there is no option --tiem (did you mean --time?)"),
         ("submit -t", "-t/--time needs a value"),
-        ("queue 18", "there is no place for '18'; write `rankd queue -j 18`, or `rankd show 18`"),
-        ("nodes 18", "there is no place for '18'; `rankd nodes"),
+        ("queue 18", "takes no argument '18'; write `rankd queue -j 18`, or `rankd show 18`"),
+        ("nodes 18", "takes no argument '18'; `rankd nodes"),
     ],
 )
 def test_an_option_of_slurms_is_answered_with_what_rankd_has(line, said, capsys):

@@ -2,7 +2,10 @@
 
 import json
 
+import pytest
+
 from rankd.cli.jobs.trial import lines_of, print_refusal
+from rankd.cli.main import main
 from rankd.core.errors import Refused
 
 ANSWER = {"user": "alice", "account": "physics", "queue": "root.a", "partition": "default", "qos": "normal"}
@@ -32,3 +35,15 @@ def test_each_reason_for_waiting_is_a_line():
         "It would wait: held (it asks to be held)",
         "It would wait: dependency (afterok of job 17 (running))",
     ]
+
+
+@pytest.mark.parametrize("count", ["999999999999", "5000001"])
+def test_more_jobs_than_any_site_takes_are_refused_before_they_take_memory(count, capsys):
+    assert main(["submit", "--count", count, "--print-request", "--", "true"]) == 2
+    assert "submits at most 5,000,000 jobs; give at most --count 5000000, or one array" in capsys.readouterr().err
+
+
+def test_the_jobs_of_a_document_count_too(tmp_path, capsys):
+    (tmp_path / "two.json").write_text('[{"command": ["true"]}, {"command": ["true"]}]')
+    assert main(["submit", "--count", "2500001", "--file", str(tmp_path / "two.json"), "--print-request"]) == 2
+    assert "--count 2500001 of 2 jobs:" in capsys.readouterr().err

@@ -1,5 +1,6 @@
 """Services as processes: their logs, their signals, their parent."""
 
+import argparse
 import re
 import signal
 import subprocess
@@ -9,7 +10,7 @@ import pytest
 from watch import PATIENCE_S, gone_within
 
 from rankd.cli.main import main
-from rankd.cli.services.service_option import pairs, weight
+from rankd.cli.services.service_option import pairs, weight, whole_value
 
 SERVE = """
 import asyncio, logging, sys
@@ -138,3 +139,15 @@ def test_nobody_to_ask_is_3(capsys):
     capsys.readouterr()
     assert main(["submit", "--retry-for", "0.2", "--nats", "nats://127.0.0.1:1", "--", "true"]) == 3
     assert "no NATS server" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["age=nan", "age=inf", "age=-inf", "age=1e400"])
+def test_a_weight_is_finite(text):
+    with pytest.raises(argparse.ArgumentTypeError, match=r"is not finite; write a finite one, such as age=2000"):
+        weight(text)
+
+
+def test_a_whole_value_fits_into_the_database():
+    assert whole_value("high=-100") == ("high", -100)
+    with pytest.raises(argparse.ArgumentTypeError, match="is too large; write at most 9007199254740992"):
+        whole_value("high=99999999999999999999")

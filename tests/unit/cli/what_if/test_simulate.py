@@ -257,3 +257,17 @@ def test_the_speed_is_told_by_parts(capsys):
 def test_what_is_missing_is_named(capsys, options, what):
     assert main(["simulate", *options]) == 2
     assert what in capsys.readouterr().err
+
+
+def test_a_configuration_with_a_fault_is_named_with_its_directory(capsys, tmp_path):
+    (tmp_path / "rankd.toml").write_text("[priority.weights]\nfairshre = 1\n")
+    told = simulate(capsys, *FCFS, "--jobs", "5", "--config", str(tmp_path), status=2).err
+    assert f"{tmp_path}/rankd.toml:2: priority.weights.fairshre" in told
+    assert "did you mean 'fairshare'?" in told
+
+
+def test_resources_of_nodes_that_no_job_asks_for_are_told(capsys, tmp_path):
+    (tmp_path / "nodes.json").write_text('{"n[1-4]": {"vcore": 128, "gpus": 4, "gpu": 2}}')
+    told = simulate(capsys, "--nodes", str(tmp_path / "nodes.json"), "--jobs", "5").err
+    assert "no job asks for 'gpus'; did you mean gpu?" in told
+    assert "'gpu'" not in told

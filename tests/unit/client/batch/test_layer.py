@@ -181,7 +181,7 @@ def test_a_wrong_value_of_a_variable_names_it(monkeypatch, name, value):
         ("#RANKD -q gpu", None),
         ("#RANKD --nats nats://elsewhere", "line 2: there is no option --nats"),
         ("#RANKD --admin", "line 2: there is no option --admin"),
-        ("#RANKD job.sh", "line 2: there is no place for 'job.sh'"),
+        ("#RANKD job.sh", "line 2: takes no argument 'job.sh'"),
         ("#RANKD --key k", "line 2: --key is for the command line only"),
         ("#RANKD --ignore-unknown", "line 2: --ignore-unknown is for the command line only"),
         ("#RANKD -J 'x", "line 2: a quote is not closed"),

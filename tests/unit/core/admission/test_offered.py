@@ -179,3 +179,8 @@ def test_more_devices_than_a_node_has_may_be_asked_of_several(offered):
     assert "(-N 4 --gpus a100:8 spreads them over nodes)" in of_two
     assert "-N" not in offered.doubt(shape("gpu", nodes=5, gpu=4))  # 10 nodes with 2 each: there are 6
     assert "-N" not in offered.doubt(shape(gpu=1))
+
+
+def test_fewer_named_nodes_than_the_job_asks_for_are_told(offered):
+    found = offered.doubt(shape(constraints="rankd/node in (n1)", nodes=3))
+    assert found.startswith("the job names 1 node (-w), but asks for 3: rankd adds no others to named nodes; name 3")

@@ -117,3 +117,22 @@ def test_in_a_long_queue_the_two_are_compared_alone():
     gap = find_ways(state, "mine", "other", decide)
     assert gap.jobs == 2
     assert {(way.what, way.closes) for way in gap.ways if way.kind == "qos"} == {("good", True), ("high", True)}
+
+
+def test_what_access_lists_keep_from_the_user_is_not_proposed():
+    queues = [{"name": "a"}, {"name": "urgent", "submitacl": "bob", "properties": {"priority.offset": "1000"}}]
+    root = {"name": "root", "queues": [{**queues[0], "submitacl": "*"}, queues[1]]}
+    state = document(
+        qos=[{"name": "normal"}, {"name": "good", "priority": 50}, {"name": "high", "priority": 100, "users": ["bob"]}],
+        queues={"partitions": [{"name": "default", "queues": [root]}]},
+        jobs=[
+            job("other", "bob", "lab", age_s=1000.0, queue="root.a", class_value=0),
+            job("mine", queue="root.a", class_value=0, priority_class="system-node-critical"),
+        ],
+    )
+    found = ways(state)
+    assert ("qos", "good") in found
+    assert ("qos", "high") not in found
+    assert ("queue", "root.urgent") not in found
+    others = {(way.kind, way.what) for way in find_ways(state, "other", "mine", decide).ways}
+    assert {("qos", "high"), ("queue", "root.urgent")} <= others

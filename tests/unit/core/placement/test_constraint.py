@@ -3,7 +3,7 @@
 import pytest
 
 from rankd.core.errors import Refused
-from rankd.core.placement.constraint import Requirement, parse_constraints, satisfied
+from rankd.core.placement.constraint import Requirement, check_constraints, parse_constraints, satisfied, shown_constraints
 
 LABELS = {"gpu": "a100", "rack": "r1", "zone.example.org/name": "east", "empty": ""}
 
@@ -79,3 +79,23 @@ def test_anything_else_is_refused_and_the_term_is_named(text):
 )  # fmt: skip
 def test_a_node_meets_a_selector_as_in_kubernetes(text, met):
     assert holds(text) is met
+
+
+def test_fewer_named_nodes_than_the_job_asks_for_are_refused():
+    check_constraints("rankd/node in (n1,n2),gpu in (a)", 2)
+    with pytest.raises(Refused, match=r"names 2 nodes \(-w\), but asks for 3: .* write -N 2") as caught:
+        check_constraints("rankd/node in (n1,n2)", 3)
+    assert (caught.value.code, caught.value.field) == ("bad_nodes", "nodes")
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        (None, ""),
+        ("rankd/node in (vm)", "on vm"),
+        ("gpu=a100,rankd/node in (n2,n1),rankd/node notin (n3)", "gpu=a100, on n1 or n2, not on n3"),
+        ("rankd/node in (a,b,c,d,e)", "on a, b, c or 2 more"),
+    ],
+)
+def test_named_nodes_are_shown_without_their_label(text, shown):
+    assert shown_constraints(text) == shown
