@@ -38,7 +38,8 @@ BAD_DOCUMENT = frozenset(
     {
         *("usage", "bad_request", "bad_field", "unknown_field", "missing_field", "bad_configuration"),
         *("bad_array", "bad_begin_at", "bad_constraints", "bad_directive", "bad_job_id", "bad_key", "bad_name"),
-        *("bad_nodes", "bad_notify", "bad_quantity", "bad_script", "bad_signal", "bad_text", "bad_time_limit", "bad_trace", "script_too_large"),
+        *("bad_nodes", "bad_notify", "bad_quantity", "bad_script", "bad_signal", "bad_text", "bad_time_limit"),
+        *("bad_trace", "script_too_large"),
     }
 )
 """Codes of errors in the form of a request or of a value, in contrast to requests that are not allowed."""

@@ -265,8 +265,11 @@ def check_when(request: JobRequest) -> None:
         Refused: ``bad_time_limit``, ``bad_begin_at``, ``too_many``, ``bad_dependency``.
     """
     if request.time_limit_s is not None and request.time_limit_s > MAX_TIME_LIMIT_S:
-        asked, most = (f"{cut(shown_length(s))} ({s:.5g} s)" for s in (request.time_limit_s, MAX_TIME_LIMIT_S))
-        message = f"time_limit_s is {asked}; give at most {most}, or leave it out"
+        asked = shown_length(request.time_limit_s) if math.isfinite(request.time_limit_s) else "infinite"
+        message = (
+            f"time_limit_s is {cut(asked)} ({request.time_limit_s:.10g} s); give at most"
+            f" {shown_length(MAX_TIME_LIMIT_S)} ({MAX_TIME_LIMIT_S} s), or leave it out"
+        )
         raise Refused("bad_time_limit", message, "time_limit_s")
     if request.begin_at is not None and not 0 <= request.begin_at <= LATEST_AT:
         message = f"begin_at is {request.begin_at:g}; give UTC seconds from 0 to {LATEST_AT:.0f}, the end of 9999"

@@ -147,9 +147,7 @@ def test_a_part_of_the_trace_may_be_named_by_times(capsys, two_partitions):
 
 def test_names_that_mean_nothing_at_a_site_of_several_partitions_are_told(capsys, tmp_path, two_partitions):
     told = starts_of([*two_partitions, "--map", "gpu=gpu"], capsys)[2]
-    assert (
-        "the trace's names cpu are no partition and no leaf queue here; these jobs go to the partition default" in told
-    )
+    assert "the trace's name cpu is no partition and no leaf queue here; these jobs go to the partition default" in told
     assert "--map cpu=PARTITION sends them elsewhere" in told
     assert "names" not in starts_of([*two_partitions, *with_partitions(tmp_path, "cpu", "gpu")], capsys)[2]
 

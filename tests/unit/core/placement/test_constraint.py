@@ -3,7 +3,13 @@
 import pytest
 
 from rankd.core.errors import Refused
-from rankd.core.placement.constraint import Requirement, check_constraints, parse_constraints, satisfied, shown_constraints
+from rankd.core.placement.constraint import (
+    Requirement,
+    check_constraints,
+    parse_constraints,
+    satisfied,
+    shown_constraints,
+)
 
 LABELS = {"gpu": "a100", "rack": "r1", "zone.example.org/name": "east", "empty": ""}
 
