@@ -57,7 +57,7 @@ from rankd.store.look.queue_list import queues
 from rankd.store.look.rank_look import at_rank, whole_ranking
 from rankd.store.look.service_list import services
 from rankd.store.look.share_list import shares
-from rankd.store.look.why import why
+from rankd.store.look.why import out_of_service, why
 from rankd.store.record.history import prune_events
 from rankd.store.record.priority_class import write_access
 from rankd.store.record.relay_mark import Mark, move_mark
@@ -174,6 +174,11 @@ async def test_why_a_job_waits(world):
     assert [row["queue"] for row in found["path"]] == ["root.other"]
     with pytest.raises(Refused, match="there is no job 99"):
         await world.look(why, 99)
+
+
+async def test_named_nodes_that_take_no_jobs_are_told_with_the_reason(world):
+    assert await world.look(out_of_service, "rankd/node in (n1,n3,none)") == ". n3 is draining: a fan"
+    assert await world.look(out_of_service, "disk=ssd,rankd/node notin (n3)") == ""
 
 
 async def test_nodes_and_what_runs_on_them(world):

@@ -62,7 +62,7 @@ def test_directives_name_nodes_too(machine, nodes, tmp_path):
 def test_why_says_that_no_node_has_the_name(machine):
     job = int(machine.rankd("submit", "--parsable", "-w", "elsewhere", "--", "true"))
     comes(lambda: record(machine, job)["reason"])
-    assert "rankd/node in (elsewhere)" in machine.rankd("why", str(job))
+    assert "No node named elsewhere is up." in machine.rankd("why", str(job))
     machine.rankd("cancel", str(job))
 
 

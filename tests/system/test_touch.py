@@ -76,7 +76,7 @@ def test_a_signal_comes_once_also_if_services_are_killed(site, tmp_path):
     site.rankd("signal", *ALICE, "--me", "KILL")
     until(lambda: state(site, job) == "failed")
     assert "only running jobs get signals" in site.rankd_fails("signal", *ALICE, str(job), "USR1")
-    site.rankd_fails("signal", *ALICE, str(job), "NONSENSE")
+    site.rankd_fails("signal", *ALICE, str(job), "NONSENSE", status=2)
     assert seen.read_text() == "up\ngot\ngot\n"
 
 

@@ -77,7 +77,7 @@ def why(connection: Reader, name: int | str, now: float | None = None) -> Row:
     asked = {name: answer.pop(name) for name in ("resources", "constraints", "exclusive")}
     answer["memory"] = asked["resources"].get("memory")
     if answer["reason"] == NO_NODE_FITS and answer["reason_fact"]:
-        answer["reason_fact"] += _out_of_service(connection, asked["constraints"])
+        answer["reason_fact"] += out_of_service(connection, asked["constraints"])
     answer["lacks"] = _lacks(connection, answer["partition"], asked) if answer["reason"] == "resources" else []
     rows = priorities_of(connection, [job_id]) if answer["state"] == State.PENDING else []
     if not rows:
@@ -167,7 +167,7 @@ def _lacks(connection: Reader, partition: str, asked: Row) -> list[Row]:
     ]
 
 
-def _out_of_service(connection: Reader, constraints: str | None) -> str:
+def out_of_service(connection: Reader, constraints: str | None) -> str:
     """The nodes that the job names and that take no jobs, each with the reason; empty if there are none."""
     terms = [term for term in parse_constraints(constraints) if term.key == NODE and term.operator == "in"]
     names = sorted(frozenset[str]().union(*(term.values for term in terms)))

@@ -5,7 +5,7 @@ import math
 import pytest
 from builder import GIB, admission_tables
 
-from rankd.core.admission.admit import QueueEntry, admit
+from rankd.core.admission.admit import QueueEntry, admit, check_when
 from rankd.core.admission.priority_class import ClassTable
 from rankd.core.admission.submitter import Submitter
 from rankd.core.errors import Refused
@@ -290,3 +290,10 @@ def test_messages_of_unknown_names_list_the_known_ones():
 def test_an_unknown_partition_is_answered_with_the_queue_of_that_name():
     with pytest.raises(Refused, match=r"unknown partition 'only-gpu'.*write queue 'root\.only-gpu' \(-q\)$"):
         admitted(partition="only-gpu")
+
+
+def test_a_time_limit_that_is_too_long_is_told_in_slurms_form():
+    with pytest.raises(Refused, match=r"is 115740-17:46:40 \(10000000000 s\); give at most 36600-00:00:00 \(316224"):
+        admitted(time_limit_s=1e10)
+    with pytest.raises(Refused, match="give at most 36600-00:00:00"):
+        check_when(JobRequest(command=["true"], time_limit_s=math.inf))

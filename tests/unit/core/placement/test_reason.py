@@ -54,6 +54,17 @@ def test_the_part_that_too_few_nodes_can_give_is_named():
     assert "Only 1 node that is up can give disk=ssd" in not_able(on_ssd, 1, nodes)[1]
 
 
+def test_nodes_that_a_job_names_are_named_without_their_label():
+    nodes = table(node("n1"), msgspec.structs.replace(node("n2"), state=NodeState.DRAINING))
+    fact = not_able(shape(constraints="rankd/node in (n2)"), 0, nodes)[1]
+    assert "1 node with vcore 1, on n2. " in fact
+    assert "No node named n2 is up. That may change: n2 (draining)" in fact
+    both = not_able(shape(nodes=2, constraints="rankd/node in (n1,n2)"), 1, nodes)[1]
+    assert "Only 1 node named n1 or n2 is up" in both
+    labelled = not_able(shape(constraints="disk=ssd,rankd/node in (n2)"), 0, nodes)[1]
+    assert "No node with disk=ssd and named n2 is up" in labelled
+
+
 def test_too_little_room_says_how_many_nodes_have_room_and_how_many_could():
     asked = shape(vcore=2000, nodes=2)
     code, fact = lacking(asked, 1, NODES.demand(asked), [1000, 1], NODES, "none")
