@@ -113,6 +113,9 @@ async def test_it_is_used_followed_and_survived(machine, environment, config):
         await until(lambda: value("carol") == [(0.0, 0.0)])
         assert value("bob") == [(1.0, WEIGHT)]
         assert value("alice") == [(0.0, 0.0)]
+        event = "(SELECT min(id) FROM job_event WHERE job_id = ?)"
+        full = f"SELECT 1 FROM generation WHERE kind = 'full' AND revision >= {event}"
+        await until(lambda: machine.rows(full, waiting))
         assert f"Job {waiting} of carol" in machine.rankd("why", str(waiting), "--gap")
 
 

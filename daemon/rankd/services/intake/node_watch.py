@@ -141,7 +141,6 @@ class NodeWatch:
         own = with_failed(capacity, bounded.devices)
         present = await self._database.read(lambda c: listed_devices(c, node)) if bounded.devices else ()
         self.offered.learn(node, registration.partition, own, registration.labels, present)
-        self.on_types(capacity)
         return answer
 
     async def _registered_now(self, node: str, registration: NodeRegistration, cuts: str) -> NodeRegistered:
@@ -157,6 +156,8 @@ class NodeWatch:
         refused = await self._database.read(lambda connection: self._taken(connection, node, registration))
         if refused is not None:
             raise refused
+        # before the commit: whoever hears that the node joined may at once submit a job for what it has
+        self.on_types(node_capacity(registration.resources, registration.devices))
         answer = await self._group.do(work)
         if isinstance(answer, Refused):
             raise answer
