@@ -32,6 +32,20 @@ def test_strict_is_plain_first_come_first_served():
     assert starts == sorted(starts)
 
 
+@pytest.mark.parametrize(
+    ("scheduling", "expected", "wait_s", "slowdown"),
+    [(STRICT, [1.0, 121.0, 201.0, 201.0], 124.5, 2.36), (SchedulingSettings(), [1.0, 121.0, 201.0, 10.0], 76.75, 1.76)],
+)
+def test_it_gives_what_batsim_gives(scheduling, expected, wait_s, slowdown):
+    """The results of Batsim 3.1 that batsim-py's tutorial "Scheduling" prints: two hosts, first come first served."""
+    jobs = [a_job(1, 120, 1, 240), a_job(5, 80, 2, 80), a_job(10, 120, 1, 240), a_job(10, 80, 1, 140)]
+    starts = lived_through(a_site(2, scheduling=scheduling), jobs)
+    waits = [start - job.submit_s for start, job in zip(starts, jobs, strict=True)]
+    assert starts == expected
+    assert sum(waits) / 4 == wait_s
+    assert round(mean_bounded_slowdown(as_tuples(jobs), starts), 2) == slowdown
+
+
 @pytest.mark.parametrize("limit", ["exact", "requested"])
 def test_conservative_backfilling_is_that_of_the_textbook(limit):
     jobs, _ = part_of_ctc(limit=limit, most=effort(120, 350))
