@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 from contextlib import asynccontextmanager
 
 import msgspec
 import pytest
-from integration.test_agent import a_killable_agent, an_agent, an_intake, kill, options_of
+from integration.test_agent import a_killable_agent, an_agent, an_intake, keeper_of, kill, options_of
 from watch import PATIENCE_S, appears
 
 from rankd.core.session.step import LOST, NOT_STARTED
 from rankd.services.agent import attach_session
 from rankd.wire.codec import encode
-from rankd.wire.session import GRANTED_S, STREAM, Alive, AttachWish, Grant, Leave, Opened, Step
+from rankd.wire.session import END, GRANTED_S, STREAM, Alive, AttachWish, Grant, Leave, Opened, Step
 from rankd.wire.subject import node_subject, session_grant, session_in, session_out
 
 AGAIN_S = 0.2
@@ -26,6 +28,8 @@ class Client:
         self._intake = intake
         self.opened: set[str] = set()
         self.heard: dict[str, bytes] = {}
+        self.ends: dict[str, int] = {}
+        """How often the end of its standard output was told."""
 
     async def listen(self) -> None:
         await self._intake.bus.client.subscribe(node_subject("n1", "opened"), cb=self._on_opened)
@@ -56,6 +60,8 @@ class Client:
         async def on_message(message) -> None:
             if STREAM in (message.headers or {}):
                 self.heard[session] = self.heard.get(session, b"") + message.data
+                is_end = message.headers.get(END) == "true" and message.headers[STREAM] == "stdout"
+                self.ends[session] = self.ends.get(session, 0) + is_end
                 await self._intake._tell()
 
         await self._intake.bus.client.subscribe(out, cb=on_message)
@@ -146,3 +152,39 @@ async def test_what_a_killed_agent_has_not_reported_the_next_one_does(broker, tm
             await intake.until(lambda: intake.steps)
             expected = (1, 5, 0, 6, None, None) if has_begun else (1, 5, 0, None, None, LOST)
             assert ends(intake)[0] == expected
+
+
+async def test_what_neither_agent_nor_keeper_has_outlived_is_reported_by_the_next_ones(broker, tmp_path):
+    """The step ends while no agent is there, then its job, then the keeper."""
+    go, pid = tmp_path / "go", tmp_path / "pid"
+    async with playing(broker) as (intake, client):
+        async with a_killable_agent(broker, tmp_path) as process:
+            job = f"echo $$ > {tmp_path}/job; until [ -s {pid} ]; do sleep 0.05; done; "
+            job += f"while kill -0 $(cat {pid}); do sleep 0.05; done"
+            await intake.start(1, "sh", "-c", job)
+            keeper = keeper_of(int(await appears(tmp_path / "job")))
+            await intake.started(1)
+            step = (
+                f"echo $$ > {pid}.new; mv {pid}.new {pid}; echo ready; until [ -e {go} ]; do sleep 0.05; done; exit 6"
+            )
+            await client.begin("s0", 5, "sh", "-c", step)
+            await intake.until(lambda: client.heard.get("s0") == b"ready\n")
+            await kill(process)
+        go.touch()
+        await appears(tmp_path / "state" / "allocations" / "1" / "ended")
+        os.kill(keeper, signal.SIGKILL)
+        async with an_agent(options_of(broker, tmp_path)):
+            await intake.ended(1)
+            assert ends(intake) == [(1, 5, 0, 6, None, None)]
+
+
+async def test_the_end_of_a_step_is_told_again_to_a_client_that_asks(broker, tmp_path):
+    """What was told before may have been lost with a connection of the agent."""
+    async with playing(broker) as (intake, client), an_agent(options_of(broker, tmp_path)):
+        await intake.start(1, "sleep", "1000")
+        await intake.started(1)
+        await client.begin("s0", 0, "true")
+        await intake.until(lambda: client.ends.get("s0"))
+        told = client.ends["s0"]
+        await client.say("s0", Alive())
+        await intake.until(lambda: client.ends["s0"] > told)

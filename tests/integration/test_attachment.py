@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import asynccontextmanager
 
 import msgspec
+import pytest
 from watch import PATIENCE_S
 
 from rankd.bus.connection import Bus
@@ -13,7 +15,20 @@ from rankd.client.asker import Asker
 from rankd.client.attachment import Attachment
 from rankd.core.errors import Refused
 from rankd.wire.codec import decode_strict, encode
-from rankd.wire.session import END, OFFSET, STREAM, Again, FromClient, JobAttach, SessionOpened, Step
+from rankd.wire.session import (
+    CONTROL,
+    END,
+    FIRST,
+    KIND,
+    OFFSET,
+    STREAM,
+    Again,
+    Exited,
+    FromClient,
+    JobAttach,
+    SessionOpened,
+    Step,
+)
 from rankd.wire.subject import session_in, session_out
 
 
@@ -145,5 +160,101 @@ async def test_missing_bytes_are_asked_for_again_if_what_was_asked_for_is_lost_t
         async with asyncio.timeout(PATIENCE_S):
             assert [await until_asked(), await until_asked()] == [0, 0], "the answer to the first has been lost"
             await node.client.publish(out, b"hello", headers={STREAM: "stdout", OFFSET: "0", END: "true"})
+            await node.client.publish(out, encode(Exited(exit_status=0)), headers={KIND: CONTROL})
             await session.over.wait()
     assert bytes(shown) == b"hello"
+
+
+class Played:
+    """A session with a client, of which the test is the node. ``shown``: what the client has written."""
+
+    def __init__(self, node: Bus, client: Bus) -> None:
+        self.shown = bytearray()
+        self.asked: asyncio.Queue[int] = asyncio.Queue()
+        self._node = node
+        self.session = Attachment(client, Asker("alice"), JobAttach(id=1), self._write, ("stdout",))
+
+    def _write(self, _stream, part, then) -> None:
+        self.shown += part
+        then()
+
+    async def begin(self) -> None:
+        await self._node.client.subscribe(Asker("alice").subject("job.attach"), cb=self._grant)
+        await self._node.client.subscribe(session_in("alice", "n1", None), cb=self._hear)
+        await self._node.client.flush()
+        await self.session.open()
+
+    async def _grant(self, message) -> None:
+        id_ = msgspec.json.decode(message.data, type=JobAttach).session
+        opened = SessionOpened(session=id_, subject="", node="n1", nodes=["n1"], attempt=1, attempts=1, state="running")
+        await self._node.client.publish(message.reply, encode(opened))
+
+    async def _hear(self, message) -> None:
+        said = msgspec.json.decode(message.data, type=FromClient)
+        if isinstance(said, Again):
+            self.asked.put_nowait(said.offset)
+
+    async def send(self, part: bytes, offset: int, **headers: str) -> None:
+        out = session_out("alice", "n1", self.session._session)
+        await self._node.client.publish(out, part, headers={STREAM: "stdout", OFFSET: str(offset)} | headers)
+
+    async def tell(self, message: Exited) -> None:
+        out = session_out("alice", "n1", self.session._session)
+        await self._node.client.publish(out, encode(message), headers={KIND: CONTROL})
+
+
+@asynccontextmanager
+async def playing(broker):
+    async with Bus(broker.url, "node") as node, Bus(broker.url, "client") as client:
+        played = Played(node, client)
+        await played.begin()
+        async with asyncio.timeout(PATIENCE_S):
+            yield played
+
+
+async def test_a_session_is_not_over_before_its_status_is_known(broker):
+    async with playing(broker) as played:
+        await played.send(b"all", 0)
+        await played.send(b"", 3, **{END: "true"})  # the status was lost with a connection of the node
+        await played.send(b"", 9)
+        assert await played.asked.get() == 3, "the end has arrived"
+        assert not played.session.over.is_set()
+        await played.tell(Exited(exit_status=3))
+        await played.session.over.wait()
+    assert played.session.exited.result().exit_status == 3
+
+
+@pytest.mark.parametrize(("file", "missing"), [(b"0123456", 0), (b"0123", 2), (None, 5)])
+async def test_what_the_node_does_not_keep_any_more_is_taken_from_the_file(broker, file, missing):
+    async def rest(opened, stream, begin, end):
+        if file is None:
+            raise Refused("log_gone", "the file was removed")
+        assert (opened.node, stream) == ("n1", "stdout")
+        yield file[begin:end]
+
+    async with playing(broker) as played:
+        played.session.rest = rest
+        await played.send(b"0", 0)
+        await played.send(b"67", 6, **{FIRST: "6"})
+        assert await played.asked.get() == 6
+        await played.send(b"67", 6, **{FIRST: "6"})
+        await played.tell(Exited(exit_status=0))
+        await played.send(b"", 8, **{END: "true"})
+        await played.session.over.wait()
+    assert bytes(played.shown) == b"0" + (file or b"")[1:6] + b"67"
+    assert played.session.missing == missing
+
+
+async def test_a_session_that_is_gone_is_read_to_the_end_from_the_file(broker):
+    async def rest(_opened, _stream, begin, end):
+        assert end is None
+        yield b"0123456"[begin:]
+
+    async with playing(broker) as played:
+        played.session.rest = rest
+        await played.send(b"012", 0)
+        await played.send(b"", 9)
+        assert await played.asked.get() == 3
+        played.session._fail(Refused("session_gone", "it has ended"))
+        await played.session.read_to_the_end()
+    assert (bytes(played.shown), played.session.failure) == (b"0123456", None)

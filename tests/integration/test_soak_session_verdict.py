@@ -54,3 +54,27 @@ def test_faults_of_the_job_and_of_one_that_is_joined_are_named(tmp_path):
     assert "there is no job" in wrong(RUN, None, shown=b"", status=125)
     (tmp_path / "file").write_bytes(CONTENT + b"x")
     assert "file has other bytes" in wrong(RUN, file=tmp_path / "file")
+
+
+STEP = {"number": 0, "ended_at": 5.0, "exit_status": 9, "cause": None}
+CANCELLED = {"state": "cancelled", "cause": "cancel", "exit_status": None, "steps": [STEP]}
+STEPPED = Seen("a", Part.WHOLE, CONTENT, CONTENT, 9, step=9)
+
+
+@pytest.mark.parametrize(
+    ("job", "changes", "said"),
+    [
+        ({}, {}, ""),
+        ({}, {"shown": b"", "status": -9, "ending": "kill"}, ""),
+        ({"state": "failed", "cause": "lost"}, {"shown": CONTENT[:9], "status": 125}, ""),
+        ({"state": "failed", "cause": "lost"}, {"shown": CONTENT[:9], "status": 0}, "ended with 0"),
+        ({"steps": [STEP | {"ended_at": None}]}, {}, "step 0 has no end"),
+        ({"steps": [STEP | {"exit_status": None, "cause": "job_ended"}]}, {}, "ended with 9"),
+        ({}, {"status": 125}, "9 is right"),
+        ({}, {"shown": CONTENT[:-1]}, "255999 of 256000"),
+    ],
+)
+def test_steps_are_judged_by_their_records_too(job, changes, said):
+    found = wrong(STEPPED, CANCELLED | job, **changes)
+    assert said in found
+    assert bool(said) == bool(found)

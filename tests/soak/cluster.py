@@ -199,11 +199,12 @@ class Cluster:
         child = self.children[name] = Child(name, command, self.directory / f"{name}.log")
         await child.start()
 
-    def job_of(self, name: str) -> int | None:
-        """The id of the job of this name."""
+    def record_of(self, name: str) -> sqlite3.Row | None:
+        """The job of this name."""
         with closing(sqlite3.connect(self.database, timeout=30)) as connection:
-            row = connection.execute("SELECT id FROM jobs WHERE name = ?", (name,)).fetchone()
-        return None if row is None else row[0]
+            connection.row_factory = sqlite3.Row
+            query = "SELECT id, state, ended_at, exit_status FROM jobs WHERE name = ?"
+            return connection.execute(query, (name,)).fetchone()
 
     def keepers(self) -> list[int]:
         """Processes that hold the nodes' jobs."""

@@ -1,4 +1,5 @@
-"""Sessions under faults: `rankd logs -f`, `run` and `attach` as real commands, compared with what was written.
+"""Sessions under faults: `rankd logs -f`, `run`, `attach`, `shell` and steps as real commands, compared with what was
+written.
 
 They sleep between the pieces of their input, and before they are stopped or killed.
 """
@@ -17,8 +18,8 @@ from soak.session_verdict import STRUCK, Part, Seen
 from soak.workload import NOTE, USERS
 
 PER_SECOND = 0.4
-NO_BROKER = 3
-"""The exit status of a command that could not connect: it was started during a fault."""
+NO_BROKER = b"no NATS server"
+"""What a command says that could not connect: it was started during a fault."""
 RETRY_S = "600"
 """How long a client repeats a submission. On a busy machine, an intake that is often killed is away for long."""
 SAID_BYTES = 300
@@ -89,7 +90,7 @@ class Sessions:
         content = self._random.randbytes(size)
         ending = self._random.choice(ENDINGS) if may_be_killed else None
         kinds: list[Callable[[str, bytes, str | None], Coroutine[None, None, Seen]]]
-        kinds = [self._run, self._run_errors, self._logs, self._attach]
+        kinds = [self._run, self._run_errors, self._logs, self._attach, self._shell, self._step]
         self.seen.append(await self._random.choice(kinds)(name, content, ending))
 
     async def _run(self, name: str, content: bytes, ending: str | None) -> Seen:
@@ -139,12 +140,12 @@ class Sessions:
         with suppress(ProcessLookupError):
             first.process.kill()
         await asyncio.gather(reading, errors, first.process.wait())
-        job = self._cluster.job_of(name)
-        if job is None:
+        if (record := self._cluster.record_of(name)) is None:
             return Seen(name, Part.WHOLE, b"", b"", 125, said=bytes(first.errors))
-        client, status = await self._asked(["attach", "--as", user, str(job)], last, ending)
+        job = str(record["id"])
+        client, status = await self._asked(["attach", "--as", user, job], last, ending)
         if ending in STRUCK:  # else it would wait for ever for somebody who joins it
-            await self._asked(["cancel", "--as", user, str(job)], None, None)
+            await self._asked(["cancel", "--as", user, job], None, None)
         return Seen(
             name,
             Part.END,
@@ -157,6 +158,47 @@ class Sessions:
             bytes(first.out),
             bytes(client.errors),
         )
+
+    async def _shell(self, name: str, content: bytes, ending: str | None) -> Seen:
+        """What is written to a command in a running job comes back, and its end is recorded."""
+        user = self._random.choice(USERS)
+        submitted = await self._submitted(name, user, "exec sleep 300")
+        if (job := await self._running(name)) is None:
+            return Seen(name, Part.WHOLE, b"", b"", 125, ending, said=bytes(submitted.errors), step=9)
+        words = ["shell", "--as", user, str(job), "--", "sh", "-c", "cat; exit 9"]
+        client, status = await self._asked(words, content, ending)
+        await self._asked(["cancel", "--as", user, str(job)], None, None)
+        return Seen(name, Part.WHOLE, content, bytes(client.out), status, ending, said=bytes(client.errors), step=9)
+
+    async def _step(self, name: str, content: bytes, _ending: str | None) -> Seen:
+        """A script starts a step with input, whose output and status it keeps. Nothing happens to its client."""
+        user, file, output, errors = self._random.choice(USERS), *(self._room / f"{name}.{end}" for end in "ioe")
+        file.write_bytes(content)
+        run = f"{BIN / 'rankd'} run --nats {self._cluster.links['client'].url} --as {user} -- sh -c 'cat; exit 9'"
+        again = f"[ $s = 125 ] && ! [ -s {output} ] && grep -q '{NO_BROKER.decode()}' {errors}"
+        script = f"while :; do {run} <{file} >{output} 2>{errors}; s=$?; {again} || exit $s; done"
+        submitted = await self._submitted(name, user, script)
+        while (job := self._cluster.record_of(name)) is None or job["ended_at"] is None:
+            if submitted.process.returncode:
+                break
+            await asyncio.sleep(0.2)
+        said = errors.read_bytes() if errors.exists() else bytes(submitted.errors)
+        shown = output.read_bytes() if output.exists() else b""
+        status = 125 if job is None or job["exit_status"] is None else job["exit_status"]
+        return Seen(name, Part.WHOLE, content, shown, status, None, None, 9, said=said, step=9)
+
+    async def _submitted(self, name: str, user: str, script: str) -> Client:
+        """The command that submitted a job, ended."""
+        words = ["submit", "--retry-for", RETRY_S, "--as", user, "--no-requeue", "-J", name, "-o", "/dev/null"]
+        client = Client(await self._start(*words, "--", "sh", "-c", script))
+        await client.ended()
+        return client
+
+    async def _running(self, name: str) -> int | None:
+        """The id of the job, once it runs; None if it has ended before."""
+        while (job := self._cluster.record_of(name)) is not None and job["state"] in ("pending", "allocated"):
+            await asyncio.sleep(0.1)
+        return job["id"] if job is not None and job["state"] == "running" else None
 
     def _writer(self, name: str, content: bytes) -> str:
         """A script that writes the content in pieces."""
@@ -189,7 +231,7 @@ class Sessions:
         while True:
             client = Client(await self._start(*words))
             status = await self._followed(client, given, ending)
-            if status != NO_BROKER or client.out:
+            if NO_BROKER not in client.errors or client.out:
                 return client, status
 
     async def _followed(self, client: Client, given: bytes | None, ending: str | None) -> int:

@@ -29,7 +29,7 @@ class Seen:
     """One session. ``ending``: what happened to its client. ``file``: where the job's output is kept too.
 
     ``job_status``: the exit status of a command that ends by itself. ``before``: what an earlier client had shown.
-    ``said``: on standard error.
+    ``said``: on standard error. ``step``: the exit status of a step, which the job need not have.
     """
 
     name: str
@@ -42,10 +42,11 @@ class Seen:
     job_status: int = 0
     before: bytes = b""
     said: bytes = b""
+    step: int | None = None
 
 
 def wrong_sessions(seen: Sequence[Seen], jobs: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """``jobs``: by name, with ``state``, ``cause`` and ``exit_status``."""
+    """``jobs``: by name, with ``state``, ``cause``, ``exit_status``, and the ``steps`` of those that have some."""
     return [
         f"{one.name} ({one.part.value}, {one.ending}): {wrong}; {one.said!r}"
         for one in seen
@@ -72,8 +73,8 @@ def _wrong(one: Seen, job: Mapping[str, Any] | None) -> list[str]:
         return []
     if job is None:
         return [f"it ended with {one.status}, and there is no job"]
-    if _ended_by_itself(job):
-        return _wrong_end(one, job)
+    if one.step is not None or _ended_by_itself(job):
+        return _wrong_end(one, job) if one.step is None else _wrong_step(one, job)
     wrong = [] if one.status else [f"it ended with 0, and its job is {job['state']}"]
     if job["state"] in ("cancelled", "timeout") or job["cause"] == "orphaned":
         wrong.append(f"its job is {job['state']} ({job['cause']}), and nobody has ended it")
@@ -93,6 +94,21 @@ def _wrong_end(one: Seen, job: Mapping[str, Any]) -> list[str]:
         wrong.append(f"it ended with {one.status}, its job with {job['exit_status']}; {one.job_status} is right")
     if one.file is not None and one.file.read_bytes() != one.written:
         wrong.append("its job's file has other bytes than were written")
+    return wrong
+
+
+def _wrong_step(one: Seen, job: Mapping[str, Any]) -> list[str]:
+    """Of a client of a step. Its job has ended by itself, was cancelled after the step, or was lost."""
+    steps = job["steps"]
+    wrong = [f"step {step['number']} has no end" for step in steps if step["ended_at"] is None]
+    if job["cause"] not in (None, "cancel"):
+        if one.status == 0:
+            wrong.append(f"it ended with 0, and its job is {job['state']}")
+        return wrong
+    if one.status != one.step or not _is_whole(one):
+        wrong.append(f"it ended with {one.status}, {one.step} is right; {len(one.shown)} of {len(one.written)} bytes")
+    if (one.step, None) not in {(step["exit_status"], step["cause"]) for step in steps}:
+        wrong.append(f"no step of {[tuple(step) for step in steps]} ended with {one.step}")
     return wrong
 
 

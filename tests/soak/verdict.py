@@ -34,10 +34,15 @@ def open_jobs(database: Path) -> int:
 
 
 def jobs_by_name(database: Path) -> dict[str, dict[str, object]]:
-    """State, cause and exit status of jobs, by their name."""
-    query = """SELECT j.name, j.state, j.exit_status, e.cause FROM jobs j JOIN job_events e ON e.id = (
+    """State, cause, exit status and steps of jobs, by their name."""
+    query = """SELECT j.id, j.name, j.state, j.exit_status, e.cause FROM jobs j JOIN job_events e ON e.id = (
     SELECT max(id) FROM job_events WHERE job_id = j.id)"""
-    return {row["name"]: dict(row) for row in rows(database, query)}
+    steps = collections.defaultdict(list)
+    of_steps = """SELECT l.job_id, s.number, s.ended_at, s.exit_status, s.cause
+    FROM job_steps s JOIN allocations l ON l.id = s.allocation_id ORDER BY s.allocation_id, s.number"""
+    for row in rows(database, of_steps):
+        steps[row["job_id"]].append(row)
+    return {row["name"]: dict(row) | {"steps": steps[row["id"]]} for row in rows(database, query)}
 
 
 @dataclass(frozen=True)

@@ -260,6 +260,40 @@ def test_a_job_that_may_runs_on_and_is_joined_again_with_its_last_output(site):
     assert ran(site, "attach", str(job), given=b"hello\n", status=6).stdout == b"begun\ngot hello\n"
 
 
+WITHOUT_RELAY = """
+import glob, os, pathlib, time
+os.write(1, b"begun\\n")
+while not os.path.exists("{go}"): time.sleep(0.05)
+os.write(1, bytes(900_000)), os.write(2, b"error\\n")
+mine = os.readlink("/proc/self/fd/1")
+while os.path.getsize("{file}") < 900_006: time.sleep(0.05)
+for path in glob.glob("/proc/[1-9]*/fd/*"):
+    try:
+        if os.readlink(path) == mine and "/%d/" % os.getpid() not in path: os.kill(int(path.split("/")[2]), 9)
+    except OSError: pass
+pathlib.Path("{go}").unlink()
+os._exit(3)
+"""
+
+
+def test_what_a_session_does_not_have_any_more_comes_from_the_jobs_files(site, tmp_path):
+    """The process that holds the streams is killed, while the agent stands still."""
+    go, file = tmp_path / "go", tmp_path / "out"
+    client = started(site, "run", "-o", str(file), "--", "python3", "-c", WITHOUT_RELAY.format(go=go, file=file),
+                     stdout=subprocess.PIPE, stderr=subprocess.PIPE)  # fmt: skip
+    assert client.stdout.readline() == b"begun\n"
+    agent = site.up["pids"]["agent"]
+    os.kill(agent, signal.SIGSTOP)
+    try:
+        go.touch()
+        comes(lambda: not go.exists())
+    finally:
+        os.kill(agent, signal.SIGCONT)
+    out, errors = client.communicate(timeout=PATIENCE_S)
+    assert (out.count(b"\0"), len(out), client.returncode) == (900_000, 900_000, 3)
+    assert errors.endswith(b"error\n")
+
+
 def test_who_joins_a_job_without_a_terminal_can_interrupt_and_leave_it(site, screen):
     script = "echo begun; trap 'echo int >&2' INT; until [ -n \"$x\" ]; do read x; done; echo got $x; exit 6"
     client = started(site, "run", "-J", "left", "--detach-ok", "--", "sh", "-c", script, stdin=subprocess.PIPE,

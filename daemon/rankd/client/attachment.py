@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import suppress
 
 import msgspec
@@ -24,6 +24,7 @@ from rankd.wire.session import (
     CONSUMED_BYTES,
     CONTROL,
     END,
+    FIRST,
     KIND,
     OFFSET,
     RENEW_S,
@@ -56,12 +57,16 @@ OF_STEP = frozenset({"step.number", "step.task"})
 
 Write = Callable[[str, bytes, Callable[[], None]], None]
 """Writes bytes of a stream, then calls back in the loop."""
+Rest = Callable[[SessionOpened, str, int, int | None], AsyncGenerator[bytes, None]]
+"""Bytes of a stream from the job's file on that node, from an offset to another one; None: to the job's end."""
 
 
 class Attachment:
     """One session. ``write`` gets the bytes of each stream in order, each once.
 
     ``streams``: those that are wanted from their beginning; with ``replay_bytes`` they begin where the node says.
+
+    ``rest``: has what the node keeps only in files, because the job ran on without its client, or has ended long ago.
     """
 
     def __init__(self, bus: Bus, who: Asker, wish: JobAttach, write: Write, streams: Sequence[str]) -> None:
@@ -72,6 +77,9 @@ class Attachment:
         self.node: str | None = wish.node
         self.nodes: list[str] = []
         self.pump: InputPump | None = None
+        self.rest: Rest | None = None
+        self.missing = 0
+        """How many bytes could not be had any more."""
         self._bus = bus
         self._who = who
         self._session = secrets.token_hex(16)
@@ -84,7 +92,8 @@ class Attachment:
         self._asked_again: dict[str, tuple[int, float]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_unheard = asyncio.Event()
-        self._is_open = False
+        self._opened: SessionOpened | None = None
+        self._filling: set[str] = set()
         self._names_step = True
 
     async def open(self) -> SessionOpened:
@@ -112,14 +121,14 @@ class Attachment:
                 raise
             self._wish, self._names_step = _without_number(self._wish), False
             opened = await self._request(again=again)
-        self.node, self.nodes, self._is_open = opened.node, opened.nodes, True
+        self.node, self.nodes, self._opened = opened.node, opened.nodes, opened
         self._note_step(opened.step)
         return opened
 
     async def _request(self, *, again: bool) -> SessionOpened:
         offsets = dict(self._written)
         wish = msgspec.structs.replace(self._wish, offsets=offsets, again=again, node=self.node)
-        if self._is_open and wish.step is not None:
+        if self._opened is not None and wish.step is not None:
             wish = msgspec.structs.replace(wish, step=msgspec.structs.replace(wish.step, begins=False))
         return await self._bus.request(self._who.subject("job.attach"), encode(wish), SessionOpened, timeout_s=ASK_S)
 
@@ -173,11 +182,18 @@ class Attachment:
             self.pump.taken(told.offset, end=told.end)
         elif isinstance(told, Exited) and not self.exited.done():
             self.exited.set_result(told)
+            self._look_at_end()
 
     async def _on_bytes(self, headers: dict[str, str], part: bytes) -> None:
         stream, offset = headers[STREAM], int(headers[OFFSET])
         expected = self._next.setdefault(stream, offset)
         self._written.setdefault(stream, offset)
+        if stream in self._filling:
+            return
+        if offset > expected and headers.get(FIRST) == headers[OFFSET]:
+            self._filling.add(stream)
+            self._begin(self._fill(stream, offset))
+            return
         if offset > expected:  # something was lost with a connection
             now_s = asyncio.get_running_loop().time()
             asked_for, asked_s = self._asked_again.get(stream, (-1, 0.0))
@@ -194,17 +210,59 @@ class Attachment:
             self._ended.add(stream)
             self._look_at_end()
 
+    async def _fill(self, stream: str, end: int) -> None:
+        """Take from the job's file what its node does not keep any more, then ask for what follows."""
+        with suppress(RankdError):
+            await self._read_file(stream, end)
+        if (lacks := end - self._next[stream]) > 0:
+            self.missing += lacks
+            self._next[stream] = self._written[stream] = end
+        self._filling.discard(stream)
+        await self.send(Again(stream=stream, offset=end))
+
+    async def read_to_the_end(self) -> None:
+        """The session is gone: take all that has not come from the job's files, until the job has ended.
+
+        Raises:
+            RankdError: it can't be had.
+        """
+        if not self._next and self.failure is not None:
+            raise self.failure
+        for stream in self._next:
+            await self._read_file(stream, None)
+        self.failure = None
+
+    async def _read_file(self, stream: str, end: int | None) -> None:
+        """Write bytes of the job's file, as fast as they are taken.
+
+        Raises:
+            RankdError: it can't be read.
+        """
+        if self.rest is None or self._opened is None:
+            raise self.failure or Refused("session_gone", "what the session does not have is in no file", status=404)
+        async for part in self.rest(self._opened, stream, self._next[stream], end):
+            written = asyncio.Event()
+            self._next[stream] += len(part)
+            self._write(stream, part, written.set)
+            await written.wait()
+            self._on_written(stream, self._next[stream])
+
     def _on_written(self, stream: str, end: int) -> None:
-        self._written[stream] = end
+        self._written[stream] = max(self._written[stream], end)
         if end - self._told.get(stream, 0) >= CONSUMED_BYTES:
             self._told[stream] = end
-            task = asyncio.get_running_loop().create_task(self.send(Consumed(stream=stream, offset=end)))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._begin(self.send(Consumed(stream=stream, offset=end)))
         self._look_at_end()
 
+    def _begin(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
     def _look_at_end(self) -> None:
-        if self._ended >= self._next.keys() and self._ended and self._next == self._written:
+        """The status of the process comes before the ends of its streams, and comes again with them if it was lost."""
+        has_ended = self.exited.done() and self._ended and self._ended >= self._next.keys()
+        if has_ended and self._next == self._written:
             self.over.set()
 
     def _fail(self, error: RankdError) -> None:

@@ -5,21 +5,24 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 import msgspec
 
 from rankd.bus.connection import Bus
 from rankd.client.asker import Asker
-from rankd.client.attachment import Attachment
+from rankd.client.attachment import Attachment, Rest
 from rankd.client.input_pump import InputPump
 from rankd.client.output_writer import Labels, OutputWriter
 from rankd.client.run_status import Interrupts, nodes_of_tasks
-from rankd.core.errors import Unavailable
+from rankd.core.errors import RankdError, Unavailable
 from rankd.wire.session import Exited, JobAttach, SessionOpened
 
 INTERRUPT = b"\x03"
 OPEN_PAUSE_S = 0.1
+GONE = "session_gone"
+"""The error of a session whose node has nothing more of it."""
 OPEN_AT_ONCE = 16
 
 
@@ -47,6 +50,8 @@ class Interaction:
     def __init__(
         self, bus: Bus, who: Asker, ends: Ends, on_cancel: Callable[[], None], *, pty: bool, labels: bool = False
     ) -> None:
+        self.rest: Rest | None = None
+        """Has in files what a node does not keep for the session any more; None: nobody has it."""
         self._bus = bus
         self._who = who
         self._ends = ends
@@ -67,6 +72,11 @@ class Interaction:
     def is_broken(self) -> bool:
         """Whether the reader of this process's output has gone."""
         return self._broken.is_set()
+
+    @property
+    def missing(self) -> int:
+        """How many bytes of the output could not be had any more."""
+        return sum(each.missing for each in self._attachments)
 
     def without_terminal(self) -> None:
         """What is joined has no terminal: interrupts come as signals, not as keys."""
@@ -111,6 +121,10 @@ class Interaction:
                 await each.over.wait()
             for task in tasks:
                 task.cancel()
+        for each in self._attachments:
+            if self.rest is not None and each.failure is not None and each.failure.code == GONE:
+                with suppress(RankdError):  # the failure stays
+                    await each.read_to_the_end()
         return await self._finish()
 
     async def _finish(self) -> list[Exited | None]:
@@ -137,8 +151,10 @@ class Interaction:
             writer.write(labels[stream].labelled(part) if stream in labels else part, then)
 
         streams: Sequence[str] = ("stdout",) if self._pty else ("stdout", "stderr")
-        self._attachments.append(Attachment(self._bus, self._who, wish, write, streams))
-        return self._attachments[-1]
+        made = Attachment(self._bus, self._who, wish, write, streams)
+        made.rest = self.rest
+        self._attachments.append(made)
+        return made
 
     def _look(self, part: bytes) -> None:
         if self._pty and (count := part.count(INTERRUPT)) and self._interrupts.add(time.monotonic(), count):

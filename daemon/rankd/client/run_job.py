@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,7 +12,7 @@ import msgspec
 
 from rankd.bus.connection import Bus
 from rankd.client.asker import Asker
-from rankd.client.interaction import Ends, Interaction, Parts
+from rankd.client.interaction import GONE, Ends, Interaction, Parts
 from rankd.client.run_status import (
     INTERRUPTED,
     NOT_THE_COMMANDS,
@@ -28,7 +28,7 @@ from rankd.wire.encoding import encode
 from rankd.wire.forecast_record import JobWhen
 from rankd.wire.job_selection import JobCancel, SelectionReply
 from rankd.wire.page import JobShow
-from rankd.wire.session import REPLAY_BYTES, JobAttach
+from rankd.wire.session import REPLAY_BYTES, JobAttach, JobLog, SessionOpened, Stream
 from rankd.wire.subject import job_event
 
 if TYPE_CHECKING:
@@ -135,17 +135,50 @@ class RunningJob:
             rows=self._manner.rows if self._manner.pty else None,
             columns=self._manner.columns if self._manner.pty else None,
         )
+        self._interaction.rest = self._from_file
         self._begin()
+        is_gone = False
         try:
             await self._interaction.run(wish)
         except Refused as error:
-            record = await self._until_ended()
-            if error.code != "session_gone" and how_it_ended(record) is None:
+            is_gone = error.code == GONE
+            if not is_gone and how_it_ended(await self._until_ended()) is None:
                 raise
-            return self._status_of(record)
         if self._interaction.is_broken:
             self.cancel()
-        return self._status_of(await self._until_ended())
+        return self._unless_missing(self._status_of(await self._until_ended()), is_gone=is_gone)
+
+    def _unless_missing(self, status: int, *, is_gone: bool = False) -> int:
+        """The status, unless not all of the output was shown: that is never left unsaid."""
+        missing = self._interaction.missing
+        if self._status is not None or not (is_gone or missing):
+            return status
+        what = f"{missing} bytes" if missing else "the end"
+        self._manner.tell(f"{what} of the output of job {self.id} did not arrive here; `rankd logs {self.id}` has all")
+        return status or NOT_THE_COMMANDS
+
+    async def _from_file(
+        self, opened: SessionOpened, stream: str, begin: int, end: int | None
+    ) -> AsyncGenerator[bytes, None]:
+        """Read the job's file from where its session has stopped, if it has the same bytes at the same place.
+
+        Raises:
+            RankdError: it can't be read, or it has other bytes, too.
+        """
+        from rankd.bus.log_stream import LogStream  # most sessions need none
+
+        record = await self._record()
+        paths = [record.get("stdout"), record.get("stderr")]
+        if record.get("open_mode") == "append" or paths[0] == paths[1]:
+            raise Refused(GONE, f"the file of job {self.id} has other bytes, too", status=409)
+        limit = None if end is None else end - begin
+        kind: Stream = "stderr" if stream == "stderr" else "stdout"
+        wanted = JobLog(
+            id=self._name, stream=kind, offset=begin, limit=limit, follow=end is None, node=opened.node,
+            attempt=opened.attempt,
+        )  # fmt: skip
+        async for part in LogStream(self._bus, self._who, wanted).parts():
+            yield part
 
     async def attach(self, job: int | str) -> int:
         """Join a job that runs, with the last part of its output; returns its exit status.
@@ -172,9 +205,10 @@ class RunningJob:
             rows=self._manner.rows if self._has_terminal else None,
             columns=self._manner.columns if self._has_terminal else None,
         )
+        self._interaction.rest = self._from_file
         self._begin()
         await self._interaction.run(wish)
-        return self._status_of(await self._until_ended())
+        return self._unless_missing(self._status_of(await self._until_ended()))
 
     async def step(self, wish: JobAttach, parts: Parts) -> int:
         """Start a command in a job, and follow it; returns the largest exit status of its tasks."""

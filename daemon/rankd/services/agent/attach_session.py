@@ -33,6 +33,7 @@ from rankd.wire.session import (
     COMMAND_NOT_FOUND,
     CONTROL,
     END,
+    FIRST,
     INPUT_MESSAGE_BYTES,
     KIND,
     NOT_EXECUTABLE,
@@ -60,6 +61,10 @@ LOOK_S = 1.0
 PAUSE_S = 0.05
 MOST_ABSENT_S = 5.0
 """How long a relay may not be there: it starts just now, or has ended."""
+NO_RELAY = (ConnectionRefusedError, FileNotFoundError)
+"""The errors of a relay that has ended, if it was there before."""
+MOST_STARTING_S = 60.0
+"""How long the keeper may take to say that it has started a step: many that start at once wait for each other."""
 SIGNAL_S = 0.05
 """Between two signals of a client: each costs the keeper a look at all processes of the job."""
 ENDED = "ended"
@@ -103,7 +108,12 @@ class AttachSession:
         self._failure: RankdError | None = None
         self._is_over = False
         self._begins = wish.step is not None and wish.step.begins
+        self._starts = False
+        """Whether the keeper was asked to start the step, and has not answered."""
         self._exited: Exited | None = None
+        self._ends: dict[str, int] = {}
+        self._firsts: dict[str, int] = {}
+        """Of each stream, the oldest byte that the relay had kept when it was connected."""
         self._is_terminal = False
         node.heard(grant.allocation)
 
@@ -121,6 +131,10 @@ class AttachSession:
                     self._offsets[stream] = max(self._offsets.get(stream, 0), offset)
             self._lost = self._lost or grant.wish.again
 
+    def excuse(self) -> None:
+        """Nothing can be heard of any client at present. What its process writes still waits for it."""
+        self._life.excuse(self._now_s())
+
     def replace(self) -> None:
         """Another client has joined: this one gets no more."""
         message = "another client has joined this job; `rankd attach` joins again"
@@ -128,6 +142,7 @@ class AttachSession:
 
     def on_step(self, step: StepHappened) -> None:
         """The keeper says what happened to the step that this session has started."""
+        self._starts = False
         if step.kind == "ended" and step.message is not None:
             code = _NOT_STARTED.get(step.exit_status, "step_failed")
             self._fail(Refused(code, step.message, status=409 if step.exit_status is None else 400))
@@ -204,6 +219,10 @@ class AttachSession:
             await self._resume()
         for stream, sent in list(self._sent.items()):
             await self._put(b"", self._headers(stream, sent))
+        if (
+            not self._lost
+        ):  # the end may have been lost with a connection of this agent, which the client knows nothing of
+            await self._repeat_end()
 
     async def _resume(self) -> None:
         """Let the relay send from where the client is."""
@@ -221,18 +240,19 @@ class AttachSession:
 
     async def run(self) -> None:
         """See :class:`.Session`."""
-        absent_s = 0.0
+        absent_s, is_known = 0.0, False
         while not self._is_over and self._failure is None and not self._life.is_over(self._now_s()):
             if not await self._is_greeted():
                 continue
             try:
                 with connected(self._node.state, self.name) as relay:
-                    absent_s, self._begins = 0.0, False
+                    absent_s, is_known, self._begins = 0.0, True, False
                     await self._serve(relay)
-            except OSError:
+            except OSError as error:
                 self._begin_step()
                 absent_s += PAUSE_S
-                if absent_s > MOST_ABSENT_S:
+                is_gone = is_known and self._wish.step is None and isinstance(error, NO_RELAY)
+                if is_gone or absent_s > (MOST_STARTING_S if self._starts else MOST_ABSENT_S):
                     self._failure = Refused("session_gone", _GONE, "id", status=404)
                     if self._wish.step is not None and not self._wish.step.begins:
                         self._is_over_as(LOST)  # an earlier agent has started it, or was to
@@ -250,7 +270,7 @@ class AttachSession:
         """Start the step, once."""
         step, self._begins = (self._wish.step if self._begins else None), False
         if step is not None:
-            wish = self._wish
+            wish, self._starts = self._wish, True
             streams = Streams(
                 name=self.name, pty=step.pty, input=wish.stdin, rows=wish.rows or 24, columns=wish.columns or 80
             )
@@ -294,12 +314,14 @@ class AttachSession:
             stream = STREAMS[kind]
             if self._lost:
                 return
-            if await self._put(payload, self._headers(stream, offset)):
+            first = {FIRST: str(offset)} if 0 < offset == self._firsts.get(stream) else {}
+            if await self._put(payload, self._headers(stream, offset) | first):
                 self._sent[stream] = offset + len(payload)
             else:
                 self._lost = True
         elif kind == kinds.HELLO:
-            self._is_terminal = bool(kinds.PLACES.unpack(payload)[-1])
+            output, _, errors, _, is_terminal = kinds.PLACES.unpack(payload)
+            self._firsts, self._is_terminal = {"stdout": output, "stderr": errors}, bool(is_terminal)
         elif kind == kinds.INPUT_TAKEN:
             await self._say(InputTaken(offset=offset, end=payload == b"."))
         elif kind == kinds.END:
@@ -308,9 +330,15 @@ class AttachSession:
     async def _say_end(self, status: int, output: int, errors: int) -> None:
         exit_status, number = exit_of(status)
         self._exited = Exited(exit_status=exit_status, signal=number)
+        self._ends = {"stdout": output} | ({} if self._is_terminal else {"stderr": errors})
+        await self._repeat_end()
+
+    async def _repeat_end(self) -> None:
+        """Say how the process ended, and where its streams end, if it has ended."""
+        if self._exited is None:
+            return
         await self._say(self._exited)
-        ends = {"stdout": output} | ({} if self._is_terminal else {"stderr": errors})
-        for stream, end in ends.items():
+        for stream, end in self._ends.items():
             self._sent[stream] = end
             if not await self._put(b"", self._headers(stream, end) | {END: "true", STATE: ENDED}):
                 self._lost = True

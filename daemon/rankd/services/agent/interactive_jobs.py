@@ -95,6 +95,8 @@ class InteractiveJobs:
         """Look once."""
         if not self.can_hear() or now_s - self._looked_s > ABSENT_S:
             self.presence.excuse(now_s)
+            for session in self._attached.values():
+                session.excuse()
         self._looked_s = now_s
         orphan_s, grace_s = self._times_s()
         for allocation, detach_ok in self.presence.orphans(now_s, orphan_s):

@@ -146,7 +146,8 @@ class RealNode:
         leftovers = await self._in_thread(self._state.scan)
         kept = {leftover.claim.allocation for leftover in leftovers}
         await self._in_thread(lambda: self._planner.scripts.keep_only(kept))
-        for step in hello.ended_steps:
+        kept_steps = [step for leftover in leftovers for step in leftover.steps]  # of an earlier keeper, too
+        for step in (*hello.ended_steps, *kept_steps):
             self.interactive.on_step(step)
         running = frozenset(hello.running)
         unwritten = {report.allocation: report for report in hello.unwritten}

@@ -83,6 +83,11 @@ class Lifetime:
         """The client has sent something."""
         self._heard_s = now_s
 
+    def excuse(self, now_s: float) -> None:
+        """The client can't be heard, whatever it sends: count from now on."""
+        self._heard_s = now_s
+        self._granted_until_s = max(self._granted_until_s, now_s + FORGET_S)
+
     def is_over(self, now_s: float) -> bool:
         """Whether the session is to be forgotten."""
         return now_s >= min(self._granted_until_s, self._heard_s + FORGET_S)

@@ -237,6 +237,9 @@ class Keeper:
         self._tell_report(report)
 
     def _store_end(self, report: Report) -> None:
+        if steps := [step for step in self._ended_steps if step.allocation == report.allocation]:
+            with suppress(OSError):  # without room, their ends are only in the memory of this process
+                self._around.state.write_steps(report.allocation, steps)
         try:
             self._around.state.write_end(report)
         except FileNotFoundError:  # the agent has removed the directory: no agent waits for this end

@@ -10,6 +10,7 @@
                                               then the pid and start time
                                     /prolog, epilog   made just before that program runs, and never a second time;
                                               with the word ``done`` once an epilog has succeeded
+                                    /steps    how its newest steps ended, written just before its own end
                                     /ended    the end report, until the intake has recorded it: the last line.
                                               If a process was spawned, another name of ``started``
     <state>/spare                             directories to be used again
@@ -37,6 +38,7 @@ from typing import Literal, Self, TypeVar
 import msgspec
 
 from rankd.core.errors import Refused, usable
+from rankd.services.keeper.message import StepHappened
 from rankd.services.keeper.spare import BLANK, SpareDirectories
 from rankd.wire.codec import encode
 from rankd.wire.message import Report, StartJob
@@ -50,6 +52,7 @@ _INSTANCE = re.compile(r"[0-9a-f]{32}")
 FULL = (errno.ENOSPC, errno.EDQUOT)
 FIRST, LAST = 0, -1
 PROLOG, EPILOG, DONE = "prolog", "epilog", "done"
+STEPS = "steps"
 CLAIMS_PER_RECORD = 10_000  # ext4 allows 65,000 links to a file
 
 
@@ -112,6 +115,7 @@ class Leftover(msgspec.Struct, frozen=True, kw_only=True):
     process: ProcessRecord | None
     ended: Report | None
     epilog: Literal["due", "interrupted"] | None = None
+    steps: list[StepHappened] = []
 
 
 class AgentState(AbstractContextManager["AgentState"]):
@@ -239,6 +243,13 @@ class AgentState(AbstractContextManager["AgentState"]):
         partial.write_bytes(encode(report))
         partial.replace(directory / "ended")
 
+    def write_steps(self, allocation: int, steps: Sequence[StepHappened]) -> None:
+        """Store how steps of an allocation ended: this process may end before an agent has reported it."""
+        directory = self._allocations / str(allocation)
+        partial = directory / ".steps"
+        partial.write_bytes(encode(list(steps)))
+        partial.replace(directory / STEPS)
+
     def remove(self, allocations: Sequence[int]) -> None:
         """Forget these allocations. The record is removed first: a half-removed one must not look interrupted."""
         for allocation in allocations:
@@ -265,6 +276,7 @@ class AgentState(AbstractContextManager["AgentState"]):
             process=_read_json(directory / "started", ProcessRecord, FIRST),
             ended=_read_json(directory / "ended", Report, LAST),
             epilog=_epilog_of(directory) if claim.epilog else None,
+            steps=_read_json(directory / STEPS, list[StepHappened]) or [],
         )
 
 
