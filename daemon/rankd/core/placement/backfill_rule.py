@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 from rankd.core.model.reason_code import RESERVED, RESOURCES
 from rankd.core.model.setting import SchedulingSettings
 from rankd.core.placement.problem import PartitionProblem
@@ -17,7 +15,7 @@ class BackfillRule:
         """With ``strict``, the first blocked job: no job may start any more."""
         self._problem = problem
         self._n_reserved = 0
-        self._of_job: Counter[int] = Counter()
+        self._of_job: dict[int, int] = {}
 
     @property
     def is_strict(self) -> bool:
@@ -49,12 +47,12 @@ class BackfillRule:
     def may_reserve_task(self, job: int, room: int | None) -> bool:
         """Whether another task of the same array may get a reservation. ``room``: how many more of them may start."""
         most = self._problem.array_reserve if room is None else min(room, self._problem.array_reserve)
-        return self._problem.backfill == "conservative" and self._of_job[job] < most
+        return self._problem.backfill == "conservative" and self._of_job.get(job, 0) < most
 
     def on_reserved(self, job: int) -> None:
         """A job, or a task of an array, has got a reservation."""
         self._n_reserved += 1
-        self._of_job[job] += 1
+        self._of_job[job] = self._of_job.get(job, 0) + 1
 
     def on_blocked(self, job: int, code: str) -> None:
         """A job can't start, for the reason with this code."""

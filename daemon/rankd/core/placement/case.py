@@ -14,7 +14,6 @@ from rankd.core.placement.node_table import NodeTable
 from rankd.core.placement.quota import Account, Application, QuotaBook, application_of
 from rankd.core.placement.request import Kind
 from rankd.core.placement.shortest_first import Turn
-from rankd.core.ranking.columns import IntArray
 
 
 class Case:
@@ -62,9 +61,9 @@ class Case:
 
 
 class Cases:
-    """The cases of one cycle. ``largest`` int64 (n_types + 1,): the most that any node had free at its beginning."""
+    """The cases of one cycle. ``largest``: for each column, the most that any node had free at its beginning."""
 
-    def __init__(self, kinds: KindTable, table: NodeTable, quotas: QuotaBook, largest: IntArray) -> None:
+    def __init__(self, kinds: KindTable, table: NodeTable, quotas: QuotaBook, largest: Sequence[int]) -> None:
         self._kinds = kinds
         self._table = table
         self._quotas = quotas
@@ -92,5 +91,6 @@ class Cases:
         """Whether the demand is larger, in any type, than the most that any node had free at the beginning."""
         found = self._too_large.get(id(demand))
         if found is None:
-            found = self._too_large[id(demand)] = bool((demand.least > self._largest).any())
+            largest = self._largest
+            found = self._too_large[id(demand)] = any(amount > largest[column] for column, amount in demand.pairs)
         return found

@@ -29,6 +29,7 @@ class CommonReasons:
         self._vectors: IntArray = np.empty((0, 0), dtype=np.int64)
         self._n_kinds = 0
         self._unable: BoolArray = np.empty(0, dtype=bool)
+        self._any_unable = False
         self._lacks: BoolArray = np.empty((0, 0), dtype=bool)
         self._reasons: list[WaitReason | None] = []
         self._told: BoolArray = np.empty(0, dtype=bool)
@@ -58,10 +59,10 @@ class CommonReasons:
         self._answer = tuple(reason for reason in compress(self._reasons, told.tolist()) if reason is not None)
         return self._answer
 
-    def unable(self, partition: PartitionState, table: NodeTable, backfill: str) -> BoolArray:
-        """The kinds that too few nodes could hold, even if all nodes were empty; bool (n_kinds,)."""
+    def unable(self, partition: PartitionState, table: NodeTable, backfill: str) -> BoolArray | None:
+        """The kinds that too few nodes could hold, even if all nodes were empty; bool (n_kinds,). None: no kind."""
         self._update(partition, table, backfill)
-        return self._unable[: self._n_kinds]
+        return self._unable[: self._n_kinds] if self._any_unable else None
 
     def _update(self, partition: PartitionState, table: NodeTable, backfill: str) -> None:
         """Start again for another node set, table of kinds or policy. Add rows for new kinds of the same table."""
@@ -70,12 +71,14 @@ class CommonReasons:
             width = len(table.types) + 1
             self._of, self._reasons, self._answer = (table.set, partition.kinds, backfill), [], ()
             self._vectors, self._lacks = np.empty((0, width), dtype=np.int64), np.empty((0, width), dtype=bool)
-            self._told, self._n_kinds = np.empty(0, dtype=bool), 0
-        shapes = [kind.shape for kind in partition.kinds.kinds[self._n_kinds :]]
-        if shapes:
+            self._told, self._n_kinds, self._any_unable = np.empty(0, dtype=bool), 0, False
+        if self._n_kinds < len(partition.kinds):
+            shapes = [kind.shape for kind in partition.kinds.kinds[self._n_kinds :]]
             first, self._n_kinds = self._n_kinds, self._n_kinds + len(shapes)
             self._unable = with_room(self._unable, self._n_kinds)
-            self._unable[first : self._n_kinds] = [table.demand(shape).n_able < shape.min_nodes for shape in shapes]
+            unable = [table.demand(shape).n_able < shape.min_nodes for shape in shapes]
+            self._unable[first : self._n_kinds] = unable
+            self._any_unable |= any(unable)
 
     def _know_vectors(self, partition: PartitionState, table: NodeTable) -> None:
         """Add rows for the kinds without any. Only reasons need them."""

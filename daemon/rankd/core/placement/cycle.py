@@ -25,6 +25,7 @@ from rankd.core.placement.free_group import largest_by_group
 from rankd.core.placement.node_index import Finder, NodeIndex, OnlyNode
 from rankd.core.placement.node_set import SLOTS
 from rankd.core.placement.node_table import NodeSortPolicy, NodeTable
+from rankd.core.placement.one_leaf import OneLeaf
 from rankd.core.placement.problem import CycleOutcome, PartitionProblem, Placement, Reservation, WaitReason
 from rankd.core.placement.quota import QuotaBook, charge, most_within, over
 from rankd.core.placement.reason import (
@@ -46,6 +47,8 @@ from rankd.core.ranking.columns import BoolArray, IntArray
 AT_LIMIT = "as many of its tasks run as may run at a time"
 _NO_ROOM = Reason(RESOURCES, "")
 """The reason of a job without room, if nobody asks for reasons."""
+Walk = Traversal | OneLeaf | ShortestFirst
+"""Which job is tried next."""
 _NODES_PER_LOOK = 64
 """Finding the largest free amounts of this number of nodes costs as much as trying one job."""
 
@@ -64,7 +67,7 @@ class _Cycle:
         memory.update(problem)
         self.rule = BackfillRule(problem)
         self.limits = ArrayLimits(problem.array_rooms, problem.array_of)
-        self.walk: Traversal | ShortestFirst = Traversal(self.partition, self.limits)
+        self.walk: Walk = self._begin_walk()
         self.quotas = QuotaBook(self.partition.index, problem.used, problem.tenants)
         self.timeline = Timeline(self.table, problem.now)
         self.finders: dict[tuple[int, float | None], Finder | OnlyNode] = {}
@@ -80,9 +83,24 @@ class _Cycle:
         self.blocked: set[tuple[int, int]] = set()
         self.told: dict[tuple[int, float, int], tuple[tuple[int, int], Reason]] = {}
         self.free: dict[int, tuple[int, BoolArray, int]] = {}
-        self.largest: IntArray = self.table.free[self.table.up].max(axis=0, initial=np.iinfo(np.int64).min)
+        self.largest: IntArray = self._most_free()
         self.most: list[int] = self.largest.tolist()
-        self.cases = Cases(problem.kinds, self.table, self.quotas, self.largest)
+        self.cases = Cases(problem.kinds, self.table, self.quotas, self.most)
+
+    def _begin_walk(self) -> Walk:
+        only = self.partition.only_leaf
+        if only is not None:
+            return OneLeaf(only, self.partition.kinds, self.limits)
+        return Traversal(self.partition, self.limits)
+
+    def _most_free(self) -> IntArray:
+        """For each column, the most that any node that is up has free now, int64 (n_types + 1,)."""
+        table = self.table
+        if len(table.nodes) == 1 and table.up[0]:
+            only: IntArray = table.free[0].copy()
+            return only
+        most: IntArray = table.free[table.up].max(axis=0, initial=np.iinfo(np.int64).min)
+        return most
 
     def run(self) -> CycleOutcome:
         self._pass(self._worth_trying())
@@ -118,14 +136,17 @@ class _Cycle:
         if not self.problem.each:
             passed = self._without_room(largest)
             unable = self.memory.common.unable(self.partition, self.table, self.problem.backfill)
-            self.walk.pass_all(passed | unable)
+            for kinds in (passed, unable):
+                if kinds is not None:
+                    self.walk.pass_all(kinds)
 
     def _largest(self) -> IntArray:
         """The largest free amounts now, of each group of nodes; int64 (n_groups, n_types + 1)."""
         return self._largest_of(self.table.free)
 
     def _largest_of(self, free: IntArray) -> IntArray:
-        free = free[self.table.up]
+        if len(free) != 1 or not self.table.up[0]:
+            free = free[self.table.up]
         if len(free) == 1:
             return free
         asked = self.problem.kinds.least_asked()
@@ -141,16 +162,21 @@ class _Cycle:
         if not delaying.any():
             return
         free = np.minimum(self.table.free, self.timeline.kept_until(at).free)
-        self.walk.pass_all(delaying & self._without_room(self._largest_of(free)))
+        passed = self._without_room(self._largest_of(free))
+        if passed is not None:
+            self.walk.pass_all(delaying & passed)
 
-    def _without_room(self, largest: IntArray) -> BoolArray:
-        """The kinds that ask a node for more than each row of ``largest``, bool (n_kinds,)."""
+    def _without_room(self, largest: IntArray) -> BoolArray | None:
+        """The kinds that ask a node for more than each row of ``largest``, bool (n_kinds,). None: no kind."""
         found: BoolArray | None = None
+        kinds = self.problem.kinds
         for most in largest.tolist():
-            sizes = dict(zip(self.table.types, most, strict=False))
-            more = self.problem.kinds.asking_more(sizes, has_empty_node=most[-1] >= SLOTS)
+            sizes, has_empty_node = dict(zip(self.table.types, most, strict=False)), most[-1] >= SLOTS
+            if not kinds.asks_more(sizes, has_empty_node=has_empty_node):
+                return None
+            more = kinds.asking_more(sizes, has_empty_node=has_empty_node)
             found = more if found is None else found & more
-        return np.ones(len(self.problem.kinds), dtype=bool) if found is None else found
+        return np.ones(len(kinds), dtype=bool) if found is None else found
 
     def _reasons_of_passed(self) -> tuple[list[WaitReason], tuple[WaitReason, ...]]:
         """The reasons of the kinds that were passed everywhere: those of single queues, and common ones.
@@ -346,15 +372,16 @@ class _Cycle:
             self.walk.pass_rest()
         if not self.problem.each and not goes_on:
             self.walk.block(turn.queue, turn.kind)
-        if turn.job == self.rule.ahead or (is_reserved and not self.rule.may_reserve()):
+        has_passed = turn.job == self.rule.ahead or (is_reserved and not self.rule.may_reserve())
+        if has_passed:
             self._pass(self._largest())
             self._pass_delaying()
             self._change_order()
         if blocked.code == RESOURCES:
-            self._pass_again()
+            self._pass_again(has_passed=has_passed)
 
     def _change_order(self) -> None:
-        if self.rule.is_by_limit and isinstance(self.walk, Traversal):
+        if self.rule.is_by_limit and not isinstance(self.walk, ShortestFirst):
             self.walk = self.walk.rest_by_limit()
 
     def _explain_limited(self) -> None:
@@ -362,14 +389,18 @@ class _Cycle:
             for turn in self.walk.limited:
                 self.by_job.setdefault(turn.job, WaitReason(turn.queue, turn.kind, ARRAY_LIMIT, AT_LIMIT))
 
-    def _pass_again(self) -> None:
-        """After several jobs that found no room: pass the kinds for which no node has room any more."""
+    def _pass_again(self, *, has_passed: bool) -> None:
+        """After several jobs that found no room: pass the kinds for which no node has room any more.
+
+        ``has_passed``: this was just done.
+        """
         self.in_vain += 1
         has_started = self.n_passed_at != len(self.placements)
         if has_started and self.in_vain * _NODES_PER_LOOK > len(self.table.nodes) and not self.rule.may_reserve():
             self.in_vain, self.n_passed_at = 0, len(self.placements)
-            self._pass(self._largest())
-            self._pass_delaying()
+            if not has_passed:
+                self._pass(self._largest())
+                self._pass_delaying()
 
     def _reserve(self, turn: Turn, case: Case) -> bool:
         """Reserve nodes for the job from the earliest possible instant. Returns False if there is none."""

@@ -47,6 +47,10 @@ class Windows(NamedTuple):
 
         Rows that get room latest are first; equal ones are in the nodes' order.
         """
+        if len(self.begins) == 1:
+            is_long = self.begins[0] <= instant and instant + self.limit_s <= self.ends[0]
+            only: list[int] = self.rows.tolist() if is_long else []
+            return only
         fits = (self.begins <= instant) & (instant + self.limit_s <= self.ends)
         rows = self.rows[fits]
         order: list[int] = rows.tolist()
@@ -103,6 +107,17 @@ class FreeGrowth:
             sums[firsts[0] :] -= np.repeat(sums[firsts - 1], counts, axis=0)
         return sums + self.free[rows]
 
+    @cached_property
+    def _of_only(self) -> tuple[FloatArray, IntArray]:
+        """For the only node, which is up: when something returns, ascending, and what is free from then on."""
+        held, started = self._table.held, self._started
+        times, amounts = np.maximum(held.ends_at, self._now), held.vectors
+        if started:
+            times = np.concatenate([times, np.maximum([ends_at for _, ends_at, _ in started], self._now)])
+            amounts = np.concatenate([amounts, np.array([vector for _, _, vector in started])])
+        order = times.argsort(kind="stable")
+        return times[order], amounts[order].cumsum(axis=0) + self.free[0]
+
     def windows(self, demand: Demand, limit_s: float, least: int) -> Windows | None:
         """The times during which the demand fits each node. None if it never fits ``least`` nodes at once."""
         if len(self.free) == 1:
@@ -125,15 +140,19 @@ class FreeGrowth:
         free, begin = self.free[0].tolist(), self._now
         if not demand.able[0]:
             return None
-        if any(free[column] < amount for column, amount in demand.pairs):
-            fits = rows_fitting(self._grown, demand).nonzero()[0]
-            if not len(fits):
+        lacking = [(column, amount) for column, amount in demand.pairs if free[column] < amount]
+        if lacking:
+            times, grown = self._of_only
+            first = max(int(grown[:, column].searchsorted(amount)) for column, amount in lacking)
+            if first == len(times) or times[first] == math.inf:
                 return None
-            begin = float(self._returns.times[fits[0]])
+            begin = float(times[first])
         return Windows(np.zeros(1, dtype=np.int64), np.array([begin]), np.array([math.inf]), limit_s)
 
     def at(self, rows: IntArray, instant: float) -> IntArray:
         """What these nodes have free at an instant, int64 (n, n_types + 1). A new array."""
+        if len(self.free) == 1 and self._table.up[0] and instant < math.inf:
+            return self._only_at(instant)[np.zeros(len(rows), dtype=np.int64)]
         of, times, _ = self._returns
         free, is_back = self.free[rows], times <= instant
         if is_back.any():
@@ -141,6 +160,12 @@ class FreeGrowth:
             some = n_back > 0
             free[some] = self._grown[(of.searchsorted(rows) + n_back - 1)[some]]
         return free
+
+    def _only_at(self, instant: float) -> IntArray:
+        """What the only node has free at an instant, int64 (1, n_types + 1)."""
+        times, grown = self._of_only
+        n_back = int(times.searchsorted(instant, side="right"))
+        return grown[n_back - 1 : n_back] if n_back else self.free
 
     def steps(self) -> FreeSteps:
         """The same as steps, to which reservations and starts can be added."""

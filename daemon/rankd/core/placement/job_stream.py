@@ -7,7 +7,6 @@ comparing arrays. To skip a million jobs takes about a millisecond.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from copy import copy
 
 import msgspec
 import numpy as np
@@ -80,7 +79,9 @@ class JobStream:
 
     def copy(self) -> JobStream:
         """A copy that goes on independently."""
-        other, own = copy(self), self.application
+        other, own = JobStream.__new__(JobStream), self.application
+        for name in self.__slots__:
+            setattr(other, name, getattr(self, name))
         other.application = own and NamedApplication(own.created_at, own.id_place, own.usage.copy())
         return other
 

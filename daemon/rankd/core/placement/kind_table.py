@@ -17,6 +17,9 @@ from rankd.core.placement.grown_array import with_room
 from rankd.core.placement.request import Kind
 from rankd.core.ranking.columns import BoolArray, FloatArray, IntArray
 
+_FEW = 8
+"""It takes less time to look at this number of kinds one by one than to compare columns."""
+
 
 class _Matrices:
     """Amounts of kinds. ``n``: the number of kinds. The arrays have room for more of them; :meth:`put` adds some.
@@ -24,7 +27,7 @@ class _Matrices:
     ``per_node``, ``least`` on ``min_nodes``, ``whole`` on all nodes: (n, n_types) each. ``smallest`` and ``most``: for
     each type, the smallest positive amount per node (:data:`.LARGEST` if nobody asks for it) and the largest one.
     ``exclusive`` and ``asks_unknown``, bool (n,): which kinds are exclusive, and which ask for types without a column.
-    ``limits_s`` float64 (n,): time limits.
+    ``limits_s`` float64 (n,): time limits. ``any_exclusive``, ``any_unknown``: whether there are such kinds.
     """
 
     def __init__(self, width: int, *, is_exact: bool) -> None:
@@ -32,6 +35,7 @@ class _Matrices:
         self.width = width
         self.is_exact = is_exact
         self.smallest, self.most = [LARGEST] * width, [0] * width
+        self.any_exclusive = self.any_unknown = False
         dtype = np.int64 if is_exact else object
         self._per_node = self._least = self._whole = np.empty((0, width), dtype=dtype)
         self._exclusive = self._asks_unknown = np.empty(0, dtype=bool)
@@ -58,8 +62,10 @@ class _Matrices:
             per_node * times[:, :1],
             per_node * times[:, 1:],
         )
-        self._exclusive[new] = [kind.shape.exclusive for kind in kinds]
-        self._asks_unknown[new] = asks_unknown
+        exclusive = [kind.shape.exclusive for kind in kinds]
+        self._exclusive[new], self._asks_unknown[new] = exclusive, asks_unknown
+        self.any_exclusive |= any(exclusive)
+        self.any_unknown |= any(asks_unknown)
         self._limits_s[new] = [_limit_s(kind) for kind in kinds]
         for column, amounts in enumerate(zip(*rows, strict=True)):
             self.smallest[column] = min(
@@ -174,6 +180,13 @@ class KindTable:
             totals = counts @ whole
         return {kind: int(totals[column]) for kind, column in self._columns.items() if totals[column]}
 
+    def asks_more(self, most: Mapping[str, int], *, has_empty_node: bool) -> bool:
+        """Whether :meth:`asking_more` finds any kind. It does not look at each of them."""
+        made = self._matrices()
+        if made.any_unknown or (made.any_exclusive and not has_empty_node):
+            return True
+        return any(max(most.get(kind, 0), 0) < made.most[column] for column, kind in enumerate(self._columns))
+
     def asking_more(self, most: Mapping[str, int], *, has_empty_node: bool) -> BoolArray:
         """Which kinds ask a node for more of any type than ``most``; bool (n_kinds,).
 
@@ -190,6 +203,8 @@ class KindTable:
 
     def any_within(self, kinds: IntArray, most: Mapping[str, int]) -> bool:
         """Whether any of these kinds, int64 (n,), asks a node for no more of any type than ``most``."""
+        if len(kinds) <= _FEW:
+            return any(self._is_within(kind, most) for kind in kinds.tolist())
         made = self._matrices()
         fits = ~made.asks_unknown[kinds]
         for column, kind in enumerate(self._columns):
@@ -197,6 +212,12 @@ class KindTable:
             if limit < made.most[column]:
                 fits &= made.per_node[kinds, column] <= limit
         return bool(fits.any())
+
+    def _is_within(self, kind: int, most: Mapping[str, int]) -> bool:
+        if self._asks_unknown[kind]:
+            return False
+        asked = zip(self._columns, self._rows[kind], strict=False)  # it asks for none of the types that came later
+        return all(amount <= max(most.get(resource, 0), 0) for resource, amount in asked)
 
     def over(self, kinds: IntArray, room: Mapping[str, int]) -> BoolArray:
         """Which of these kinds need more of a type than ``room``, even with their ``min_nodes``; bool (n,)."""

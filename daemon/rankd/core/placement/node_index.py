@@ -114,7 +114,13 @@ class OnlyNode:
         if any(free[column] < amount for column, amount in demand.pairs) or not demand.able[0]:
             return None
         kept = None if self._reservations is None else self._reservations.kept(self._limit_s)
-        return 0 if kept is None or kept.allows(_ONLY, demand)[0] else None
+        return 0 if kept is None or self._allows(kept) else None
+
+    def _allows(self, kept: Kept) -> bool:
+        if self._demand.of_any_model:
+            return bool(kept.allows(_ONLY, self._demand)[0])
+        free = kept.free[0].tolist()
+        return all(free[column] >= amount for column, amount in self._demand.pairs)
 
 
 class Finder:

@@ -41,7 +41,9 @@ class PartitionState:
     def __init__(self) -> None:
         self.kinds = KindTable()
         self.index = QueueIndex(())
-        self.tree = QueueTree([])
+        self._tree = QueueTree([])
+        self._stale: set[int] = set()
+        """The places of queues with changes since their keys were computed."""
         self.totals: list[tuple[str, int]] = []
         self.contents: dict[int, LeafContent] = {}
         self._numbers: IntArray = np.zeros((0, 2), dtype=np.int64, order="F")
@@ -81,18 +83,39 @@ class PartitionState:
         """Update to a problem of the partition. ``total``: the sum of its nodes."""
         if problem.kinds is not self.kinds or problem.kinds.n_types != self._n_types:
             self.kinds, self._n_types, self._known = problem.kinds, problem.kinds.n_types, {}
-            self.tree = QueueTree([])
+            self._tree = QueueTree([])
         is_same = problem.queues is self.index.views and problem.pending is None and total == self._total
-        is_new = not self.tree.lives or not is_same
+        is_new = not self._tree.lives or not is_same
         if is_new:
             self._plant(problem, total)
         self._count_new_kinds()
         touched = self._update_used(problem.used) | self._update_jobs(problem)
         self.changed = None if is_new else touched
         if is_new:
-            touched = set(range(len(self.tree.lives)))
+            touched = set(range(len(self._tree.lives)))
             self._heavier |= touched
-        self._refresh(touched)
+        self._stale |= touched
+        if self.only_leaf is None:
+            self._refresh()
+
+    @property
+    def tree(self) -> QueueTree:
+        """The queues with their keys. To be called after an :meth:`update`."""
+        if self._stale:
+            self._refresh()
+        return self._tree
+
+    @property
+    def only_leaf(self) -> LiveQueue | None:
+        """The leaf with all jobs, if one leaf has them all, in one order. Then no key is needed; None otherwise."""
+        if len(self.contents) != 1:
+            return None
+        leaf = self._tree.lives[next(iter(self.contents))]
+        return leaf if len(leaf.streams) == 1 else None
+
+    def live(self, place: int) -> LiveQueue:
+        """The queue at this place. Its amounts and jobs are up to date, but its key may not be."""
+        return self._tree.lives[place]
 
     def _plant(self, problem: PartitionProblem, total: Resources) -> None:
         """Build all queues again, without jobs."""
@@ -111,7 +134,7 @@ class PartitionState:
                 self._n_children[above] += 1
             if problem.pending is not None:
                 lives[-1].pending = dict(problem.pending.get(view.id, _NOTHING))
-        self.tree = QueueTree(lives)
+        self._tree, self._stale = QueueTree(lives), set()
 
     def _count_new_kinds(self) -> None:
         n_kinds = len(self.kinds)
@@ -121,7 +144,7 @@ class PartitionState:
 
     def _update_used(self, used: Mapping[int, Resources]) -> set[int]:
         touched: set[int] = set()
-        lives, places = self.tree.lives, self.index.places
+        lives, places = self._tree.lives, self.index.places
         for queue in used.keys() | self._using:
             if (place := places.get(queue)) is not None:
                 live, own = lives[place], used.get(queue, _NOTHING)
@@ -150,14 +173,14 @@ class PartitionState:
             content = self.contents.get(place)
             if own is not None and len(own.jobs):
                 if self._jobs.get(place) is not own or place in self._named:
-                    self._fill(self.tree.lives[place], own, problem)
+                    self._fill(self._tree.lives[place], own, problem)
                     touched.add(place)
             elif content is not None:
-                self._empty(self.tree.lives[place])
+                self._empty(self._tree.lives[place])
                 touched.add(place)
         if not goes_on:
             for place in self.contents.keys() - {index.places[queue] for queue in queues}:
-                self._empty(self.tree.lives[place])
+                self._empty(self._tree.lives[place])
                 touched.add(place)
         return touched
 
@@ -167,7 +190,7 @@ class PartitionState:
         leaf.streams = list(streams_of(jobs, leaf.view, self._total, problem.applications))
         leaf.stream_heap, leaf.lifted_heap = [], []
         for place in range(len(leaf.streams)):
-            self.tree.refresh_stream(leaf, place)
+            self._tree.refresh_stream(leaf, place)
         if any(stream.application is not None for stream in leaf.streams):
             self._named.add(leaf.place)
         else:
@@ -208,10 +231,10 @@ class PartitionState:
             add_amounts(live.pending, more)
             self._heavier.add(live.place)
 
-    def _refresh(self, touched: set[int]) -> None:
-        """Compute new keys for these queues and the queues above them."""
-        tree, totals, whole = self.tree, self.totals, set(touched)
-        above = self.index.above.tolist()
+    def _refresh(self) -> None:
+        """Compute new keys for the queues that have changed, and the queues above them."""
+        tree, totals, touched, self._stale = self._tree, self.totals, self._stale, set()
+        whole, above = set(touched), self.index.above.tolist()
         for place in touched:
             at = above[place]
             while at >= 0 and at not in whole:

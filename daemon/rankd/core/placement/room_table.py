@@ -42,7 +42,7 @@ class RoomTable:
         if not partition.kinds.is_exact:
             return
         for place in changed:
-            live = partition.tree.lives[place]
+            live = partition.live(place)
             if live.view.maximum:
                 used = live.used
                 self._put(self._rooms, place, {k: most - used.get(k, 0) for k, most in live.view.maximum.items()})
