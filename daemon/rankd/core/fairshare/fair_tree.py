@@ -102,16 +102,31 @@ def _rank_level(
     first run has the same rank as the users. If the run has no users, both numbers are equal.
     """
     group = groups.of_account[tree.layout.share_parents[nodes]]
-    order = np.lexsort((-level_fairshare[nodes], group))
+    if len(nodes) == 1:
+        return _rank_only(tree, int(nodes[0]), int(group[0]), groups, ahead)
+    values = level_fairshare[nodes]
+    # the order of tied nodes decides nothing
+    order = (-values).argsort() if len(groups.starts) == 1 else np.lexsort((-values, group))
     nodes, group = nodes[order], group[order]
-    is_first = _run_starts(group, level_fairshare[nodes])
-    firsts, run = np.flatnonzero(is_first), np.cumsum(is_first) - 1
+    is_first = _run_starts(group, values[order])
+    firsts, run = is_first.nonzero()[0], is_first.cumsum() - 1
     starts, is_group_first = _run_positions(group[firsts], firsts, tree.layout.user_counts[nodes], groups.starts)
     ranks = np.where(is_group_first, groups.first_ranks[group[firsts]], starts)
     is_user = nodes >= tree.n_accounts
     ahead[nodes[is_user]] = ranks[run[is_user]]
     groups.of_account[nodes[~is_user]] = run[~is_user]
     return _Groups(groups.of_account, starts + np.bincount(run[is_user], minlength=len(firsts)), ranks)
+
+
+def _rank_only(tree: AccountTree, node: int, group: int, groups: _Groups, ahead: IntArray) -> _Groups:
+    """The same for a level of one node."""
+    first_rank, is_user = groups.first_ranks[group], node >= tree.n_accounts
+    if is_user:
+        ahead[node] = first_rank
+    else:
+        groups.of_account[node] = 0
+    start = groups.starts[group] + int(is_user)
+    return _Groups(groups.of_account, np.array([start]), np.array([first_rank]))
 
 
 def _run_positions(
@@ -140,8 +155,11 @@ def _run_starts(group: IntArray, values: FloatArray) -> BoolArray:
     from its first is split.
     """
     is_first = np.ones(len(values), dtype=np.bool_)
-    is_first[1:] = (group[1:] != group[:-1]) | ~_tied(values[:-1], values[1:])
-    firsts, run = np.flatnonzero(is_first), np.cumsum(is_first) - 1
+    tied, is_same = _tied(values[:-1], values[1:]), group[1:] == group[:-1]
+    is_first[1:] = ~(is_same & tied)
+    if (tied == (values[:-1] == values[1:])).all():
+        return is_first
+    firsts, run = is_first.nonzero()[0], is_first.cumsum() - 1
     strays = ~_tied(values[firsts[run]], values)
     for chain in np.unique(run[strays]):
         stop = firsts[chain + 1] if chain + 1 < len(firsts) else len(values)
@@ -163,5 +181,6 @@ def _tied(first: FloatArray, value: FloatArray) -> BoolArray:
     """Whether |a - b| <= 2^-52 * max(|a|, |b|, 1), for a >= b >= 0. +inf ties only with +inf."""
     with np.errstate(invalid="ignore"):  # inf - inf is NaN; the comparison with == decides
         near = first - value <= TIE_TOLERANCE * np.maximum(first, 1.0)
-    tied: BoolArray = (first == value) | (near & np.isfinite(first))
-    return tied
+    near &= first < np.inf
+    near |= first == value
+    return near

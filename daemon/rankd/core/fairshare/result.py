@@ -42,7 +42,8 @@ def usage_by_node(tree: AccountTree, usage_by_user: FloatArray) -> FloatArray:
     """
     if usage_by_user.shape != (tree.n_users,):
         raise ValueError(f"usage has the shape {usage_by_user.shape}; the tree has {tree.n_users} users")
-    if not (np.isfinite(usage_by_user) & (usage_by_user >= 0)).all():
+    # with NaN among them, both are NaN
+    if len(usage_by_user) and not (usage_by_user.min() >= 0 and usage_by_user.max() < np.inf):
         worst = int(np.flatnonzero(~(np.isfinite(usage_by_user) & (usage_by_user >= 0)))[0])
         raise ValueError(
             f"usage of user '{tree.users[worst]}' is {usage_by_user[worst]}; it must be finite and at least 0"

@@ -46,12 +46,10 @@ class Held(msgspec.Struct, frozen=True):
 class Demand:
     """A shape in a table's columns: the amounts that it takes on each node, and which nodes could hold it when empty.
 
-    ``vector`` int64 (n_types + 1,): the amounts. ``pairs``: its positive entries (column, amount). ``least``: the
-    amounts that a node must have free. They are those of ``vector``, but the smallest int64 for types that are not
-    asked for, because a node that has shrunk may have a negative free amount. ``able`` bool (n_nodes,): which nodes
-    could hold it when empty. ``n_able``: their number. ``asked``: the devices, if it asks for any. ``of_any_model``: it
-    does not name their model, so the rule decides on each node which columns of models it takes. ``others``: the
-    amounts of all types except devices.
+    ``vector`` int64 (n_types + 1,): the amounts. ``pairs``: its positive entries (column, amount). ``able`` bool
+    (n_nodes,): which nodes could hold it when empty. ``n_able``: their number. ``asked``: the devices, if it asks for
+    any. ``of_any_model``: it does not name their model, so the rule decides on each node which columns of models it
+    takes. ``others``: the amounts of all types except devices.
     """
 
     __slots__ = (
@@ -59,7 +57,6 @@ class Demand:
         "_of_rows",
         "_rows",
         "asked",
-        "least",
         "n_able",
         "of_any_model",
         "others",
@@ -71,7 +68,6 @@ class Demand:
     def __init__(self, shape: Shape, vector: IntArray, classes: BoolArray, n_able: int, of_rows: IntArray) -> None:
         self.shape = shape
         self.vector = vector
-        self.least = np.where(vector > 0, vector, np.iinfo(np.int64).min)
         self.pairs = tuple((column, amount) for column, amount in enumerate(vector.tolist()) if amount > 0)
         self.n_able = n_able
         self.asked: Asked = asked_devices(shape.resources)

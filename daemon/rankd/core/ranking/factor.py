@@ -59,13 +59,15 @@ class Groups(msgspec.Struct, frozen=True, kw_only=True):
 
     def size(self, per: Per, n_jobs: int) -> int:
         """The number of values that a factor of this kind must give."""
-        sizes = {
-            Per.JOB: n_jobs,
-            Per.ASSOCIATION: len(self.fairshares),
-            Per.QOS: len(self.qos_priorities),
-            Per.QUEUE: len(self.queue_factors),
-        }
-        return sizes[per]
+        match per:
+            case Per.JOB:
+                return n_jobs
+            case Per.ASSOCIATION:
+                return len(self.fairshares)
+            case Per.QOS:
+                return len(self.qos_priorities)
+            case Per.QUEUE:
+                return len(self.queue_factors)
 
 
 class FactorContext(msgspec.Struct, frozen=True, kw_only=True):
@@ -169,8 +171,8 @@ def evaluate(factor: Factor, context: FactorContext) -> FloatArray:
     expected = context.groups.size(factor.per, len(context.jobs))
     if values.shape != (expected,):
         raise FactorError(factor.name, f"gave values of shape {values.shape}; expected ({expected},)")
-    inside = (values >= factor.lowest) & (values <= factor.highest)
-    if not inside.all():
-        worst = values[~inside][0]
+    # with NaN among them, both are NaN and not inside
+    if expected and not (np.minimum.reduce(values) >= factor.lowest and np.maximum.reduce(values) <= factor.highest):
+        worst = values[~((values >= factor.lowest) & (values <= factor.highest))][0]
         raise FactorError(factor.name, f"gave {worst}; allowed is [{factor.lowest}, {factor.highest}]")
     return values

@@ -23,7 +23,8 @@ from rankd.core.ranking.base_order import BaseOrder
 from rankd.core.ranking.columns import BoolArray, FloatArray, IntArray, JobColumns
 from rankd.core.ranking.factor import Factor, FactorContext, Groups, begin
 from rankd.core.ranking.name import Names
-from rankd.core.ranking.order import Applications, JobOrder, OrderQueue, PreOrder, sort_jobs
+from rankd.core.ranking.order import Applications, OrderQueue, PreOrder, sort_jobs
+from rankd.core.ranking.pass_memory import OfQueues, OfTree, PassMemory
 from rankd.core.ranking.priority import INT32_MIN, FactorValues, Priorities, compute_priorities
 from rankd.core.ranking.queue_key import fair_share, pending_weight
 from rankd.core.ranking.queue_priority import QueuePriorities
@@ -141,29 +142,39 @@ def rank(
     outright: Outright | None = None,
     *,
     for_deltas: bool = False,
+    with_queues: bool = True,
     shown: QueuePriorities | None = None,
+    memory: PassMemory | None = None,
 ) -> Ranking:
     """One full pass at ``now``.
 
-    ``for_deltas``: the result has a ``base``. ``shown``: the priorities of queues in the previous pass; this call
-    updates them. ``last_good``: by factor, the values to use if the factor fails.
+    ``for_deltas``: the result has a ``base``. ``with_queues`` False: it has no ``queues``, which saves time if their
+    order is always the same. ``shown``: the priorities of queues in the previous pass; this call updates them.
+    ``last_good``: by factor, the values to use if the factor fails. ``memory``: of the previous pass.
     """
-    given = outright or Outright()
+    given, memory = outright or Outright(), memory or PassMemory()
     usage = state.usage.at_instant(now, settings.fairshare.half_life_s)
     fairshare = compute(state.tree, usage, settings.fairshare)
-    context = FactorContext(now=now, jobs=state.jobs, groups=_groups(state, fairshare))
+    of_queues = memory.of_queues(state.queues, _n_queues(state))
+    of_tree = memory.of_tree(state.tree, state.association_ids)
+    context = FactorContext(now=now, jobs=state.jobs, groups=_groups(state, fairshare, of_queues, of_tree))
     begin(factors, context)
     priorities = compute_priorities(context, settings, factors, last_good, given.factors)
-    queues = _queue_rows(state, priorities.priorities, given.pending, shown or QueuePriorities())
-    held = held_back(state.jobs, priorities.priorities, state.applications, queues_by_id(state.queues, state.totals))
+    pre_order = of_queues.pre_order
+    queues: Mapping[int, QueueRow] = {}
+    if with_queues or pre_order is None:
+        queues = _queue_rows(state, priorities.priorities, given.pending, shown or QueuePriorities())
+    held = _held_back(state, priorities.priorities)
     applications = _with_usage_places(state)
-    order = _order(state, priorities.priorities, queues, held, applications, keep_levels=for_deltas)
+    waiting = jobs_of(held, state.jobs) if held else None
+    pre_order = _pre_order(state, queues) if pre_order is None else pre_order
+    order = sort_jobs(state.jobs, priorities.priorities, pre_order, applications, waiting, keep_levels=for_deltas)
     return Ranking(
         now=now,
         priorities=priorities,
         ids=state.jobs.ids[order.places],
         ranked_priorities=priorities.priorities[order.places],
-        queues=tuple(queues.values()),
+        queues=tuple(queues.values()) if with_queues else (),
         fairshare=fairshare,
         groups=context.groups,
         held_back=held,
@@ -171,33 +182,29 @@ def rank(
     )
 
 
-def _groups(state: RankingState, fairshare: FairshareResult) -> Groups:
-    factors = np.full(_n_queues(state), np.nan)
-    parents = {view.parent for views in state.queues for view in views}
-    for views in state.queues:
-        for view in views:
-            if view.id not in parents and view.properties.priority_factor is not None:
-                factors[view.id] = view.properties.priority_factor
+def _held_back(state: RankingState, priorities: IntArray) -> frozenset[int]:
+    if not state.applications.states:
+        return frozenset()
+    return held_back(state.jobs, priorities, state.applications, queues_by_id(state.queues, state.totals))
+
+
+def _groups(state: RankingState, fairshare: FairshareResult, queues: OfQueues, tree: OfTree) -> Groups:
+    of_users = state.tree.of_users(fairshare.fairshare)
+    fairshares = np.zeros(tree.n_associations)
+    fairshares[state.association_ids] = np.where(np.isnan(of_users), 0.0, of_users)
     return Groups(
-        fairshares=_by_id(state, np.nan_to_num(state.tree.of_users(fairshare.fairshare))),
+        fairshares=fairshares,
         qos_priorities=state.qos_priorities,
         qos_factors=state.qos_factors,
-        queue_factors=factors,
+        queue_factors=queues.factors,
         partition_nodes=state.partition_nodes,
         partition_cores=state.partition_cores,
         partition_totals=state.totals,
         shapes=state.shapes,
-        association_priorities=_by_id(state, state.tree.of_users(state.tree.priorities)),
-        largest_association_priority=float(state.tree.priorities.max(initial=0.0)),
-        names=state.names.for_queues(len(factors)),
+        association_priorities=tree.priorities,
+        largest_association_priority=tree.largest_priority,
+        names=state.names.for_queues(len(queues.factors)),
     )
-
-
-def _by_id(state: RankingState, values: FloatArray) -> FloatArray:
-    """Values by user index as values by association id."""
-    by_id = np.zeros(int(state.association_ids.max(initial=-1)) + 1)
-    by_id[state.association_ids] = values
-    return by_id
 
 
 def _n_queues(state: RankingState) -> int:
@@ -330,22 +337,13 @@ def _with_usage_places(state: RankingState) -> Applications:
     return msgspec.structs.replace(state.applications, usage_places=places)
 
 
-def _order(
-    state: RankingState,
-    priorities: IntArray,
-    rows: Mapping[int, QueueRow],
-    held: frozenset[int],
-    applications: Applications,
-    *,
-    keep_levels: bool,
-) -> JobOrder:
+def _pre_order(state: RankingState, rows: Mapping[int, QueueRow]) -> PreOrder:
+    """The queues in the order of what they use."""
     queues = [OrderQueue(properties=QueueProperties(), is_root=True)] * _n_queues(state)
     for views, total in zip(state.queues, state.totals, strict=True):
         for queue, view in _order_queues(views, rows, total):
             queues[view.id] = queue
-    pre_order = PreOrder(queues, [views[0].id for views in state.queues])
-    waiting = jobs_of(held, state.jobs) if held else None
-    return sort_jobs(state.jobs, priorities, pre_order, applications, waiting, keep_levels=keep_levels)
+    return PreOrder(queues, [views[0].id for views in state.queues])
 
 
 def _order_queues(

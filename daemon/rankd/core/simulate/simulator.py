@@ -18,6 +18,7 @@ from rankd.core.model.queue import walk_queues
 from rankd.core.placement.problem import PartitionProblem, Placement, Reservation, no_applications
 from rankd.core.ranking.columns import FloatArray, IntArray
 from rankd.core.ranking.name import Names, association_names, queue_names
+from rankd.core.ranking.pass_memory import PassMemory
 from rankd.core.ranking.ranking import Ranking, RankingState, rank
 from rankd.core.simulate.kinds import SimulatedKinds
 from rankd.core.simulate.order import LiveOrder, Order, StaticOrder
@@ -68,6 +69,7 @@ class Simulation:
         self.starts_s: FloatArray = np.full(len(jobs), math.nan)
         self._is_static = site.priority.policy != "multifactor"
         self._unchanged = self._unchanged_state()
+        self._memory = PassMemory()
         self._order: Order = (
             StaticOrder(self.work, self._rank) if self._is_static else LiveOrder(self.work, self._rank, self._settle)
         )
@@ -167,7 +169,8 @@ class Simulation:
             usage=usage,
             used={queue: used for part in self.parts for queue, used in part.leaves_used.items()},
         )
-        ranking = rank(state, self._site.priority, self._site.factors, now)
+        site, memory = self._site, self._memory
+        ranking = rank(state, site.priority, site.factors, now, with_queues=False, memory=memory)
         self._book.settle(usage, now)
         return ranking
 
