@@ -7,17 +7,21 @@ and a broker that has accounts.
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import os
+import re
 import stat
 import threading
 import time
+import zlib
 from collections.abc import Iterator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, contextmanager, suppress
+from urllib.parse import urlsplit
 
 import builder
 import pytest
-from browserless import Stream, Visitor
+from browserless import TOKEN, Stream, Visitor
 from integration.conftest import Broker
 from integration.stage import connected, ready, rows, running, write_config
 from watch import PATIENCE_S, comes
@@ -28,6 +32,8 @@ from rankd.identity.credentials import write_private
 from rankd.identity.site import Role, open_site, readmit, revoke
 from rankd.services.intake.service import IntakeOptions
 from rankd.services.intake.service import run as run_intake
+from rankd.services.prioritizer.service import PrioritizerOptions
+from rankd.services.prioritizer.service import run as run_prioritizer
 from rankd.services.web import admitted, live
 from rankd.services.web.listener import Address
 from rankd.services.web.service import WebOptions
@@ -37,12 +43,16 @@ from rankd.wire.subject import WEB
 
 
 class Site:
-    """A broker, an intake and two pages, the second of which only shows. They run on a loop in a thread."""
+    """A broker, an intake and three pages. They run on a loop in a thread.
+
+    The second one only shows; the third has no database, so it asks the intake.
+    """
 
     def __init__(self, directory, web: str = 'proxies = ["127.0.0.1"]\n') -> None:
         self.directory, self._web = directory, web
         self.database = directory / "rankd.db"
         self.state, self.wall = directory / "not" / "there" / "yet", directory / "wall"
+        self.far = directory / "far"
         self._broker = Broker(directory / "broker")
         self._is_up, self._stop = threading.Event(), asyncio.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._run()))
@@ -68,7 +78,7 @@ class Site:
                 bus = await stack.enter_async_context(Bus(self._broker.url, "probe"))
                 await stack.enter_async_context(running(run_intake, self._intake()))
                 await ready(bus, "intake")
-                for state, more in ((self.state, {}), (self.wall, {"is_read_only": True})):
+                for state, more in ((self.state, {}), (self.wall, {"is_read_only": True}), (self.far, {"db": None})):
                     await stack.enter_async_context(running(run_web, self._page(state, **more)))
                     await ready(bus, WEB)
                     while read_link(state) is None:
@@ -96,10 +106,10 @@ class Site:
 
     def _page(self, state, **more: object) -> WebOptions:
         creds = self._credentials("gateway", Role.GATEWAY, WEB)
-        return WebOptions(
-            nats=self._broker.url, gateway_creds=creds, db=str(self.database), state=state, owner=process_user(),
-            address=Address(host="127.0.0.1", port=0), **more,
-        )  # fmt: skip
+        return WebOptions(**{
+            "nats": self._broker.url, "gateway_creds": creds, "db": str(self.database), "state": state,
+            "owner": process_user(), "address": Address(host="127.0.0.1", port=0), **more,
+        })  # fmt: skip
 
     def base(self, state) -> str:
         return read_link(state).partition("/sign-in")[0]
@@ -117,8 +127,71 @@ class Site:
     def submit(self, user: str) -> int:
         return self.do(self.client.submit(user, held=True))
 
+    @contextmanager
+    def another_page(self, state) -> Iterator[str]:
+        """A page of its own, for some time; yields where it is."""
+        started, end = threading.Event(), asyncio.Event()
+
+        async def serve() -> None:
+            async with running(run_web, self._page(state)):
+                while read_link(state) is None:
+                    await asyncio.sleep(0.01)
+                await _listens(self.base(state))
+                started.set()
+                await end.wait()
+
+        serving = asyncio.run_coroutine_threadsafe(serve(), self._loop)
+        try:
+            assert started.wait(PATIENCE_S)
+            yield self.base(state)
+        finally:
+            self._loop.call_soon_threadsafe(end.set)
+            serving.result(PATIENCE_S)
+
+    def rank(self) -> None:
+        """Let a prioritizer make a full generation, and end."""
+
+        async def once() -> None:
+            options = PrioritizerOptions(
+                nats=self._broker.url, creds=self.directory / "auth" / "services.creds", db=str(self.database),
+                config=self.directory / "config",
+            )  # fmt: skip
+            before = self._generations()
+            async with running(run_prioritizer, options):
+                while self._generations() == before:
+                    await asyncio.sleep(0.02)
+
+        self.do(once())
+
+    def _generations(self) -> int:
+        return rows(self.database, "SELECT count(*) FROM generations WHERE kind = 'full'")[0][0]
+
+    @contextmanager
+    def privacy(self, jobs: str) -> Iterator[None]:
+        """A configuration with this ``[privacy] jobs`` is in force."""
+        file = self.directory / "config" / "rankd.toml"
+        before = file.read_text()
+        try:
+            file.write_text(f'{before}[privacy]\njobs = "{jobs}"\n')
+            assert self.do(self.client.ask("rankd.v1.admin.root.config.reload", {})).status is None
+            yield
+        finally:
+            file.write_text(before)
+            assert self.do(self.client.ask("rankd.v1.admin.root.config.reload", {})).status is None
+
     def held(self, job: int) -> bool:
         return bool(rows(self.database, "SELECT held FROM jobs WHERE id = ?", job)[0][0])
+
+
+async def _listens(base: str) -> None:
+    """Wait until somebody accepts connections there."""
+    place = urlsplit(base)
+    while True:
+        with suppress(OSError):
+            _, writer = await asyncio.open_connection(place.hostname, place.port)
+            writer.close()
+            return
+        await asyncio.sleep(0.01)
 
 
 @pytest.fixture(scope="module")
@@ -165,6 +238,25 @@ def test_a_token_is_of_one_session_and_signs_nobody_in(site):
     assert behind.ask(f"/job/{job}/release", {"token": owner.token()}).status == 403
     assert Visitor(owner.base).ask(f"/job/{job}/release", {"token": owner.token()}).status == 401
     assert owner.ask(f"/job/{job}/release", {"token": owner.token()}).status == 303
+
+
+def test_a_restart_forgets_no_session_and_no_sign_out(site):
+    state = site.directory / "restarted"
+    with site.another_page(state) as base:
+        stays, left = Visitor(base), Visitor(base)
+        for visitor in (stays, left):
+            visitor.sign_in(read_link(state))
+        cookie = left.cookie
+        assert left.ask("/sign-out", {"token": left.token()}).status == 200
+        left.cookie = cookie  # as somebody would who has copied it
+    (state / "web.link").unlink()
+    with site.another_page(state) as again:
+        assert again == base
+        assert [visitor.ask("/queue").status for visitor in (stays, left)] == [200, 401]
+    (state / "web.link").unlink()
+    (state / "web.ended").write_text("{")
+    with site.another_page(state):
+        assert stays.ask("/queue").status == 401, "nobody knows any more who has signed out"
 
 
 def test_another_users_job_is_refused_and_the_event_of_an_own_one_names_the_page(site, alice):
@@ -257,3 +349,91 @@ def test_jobs_without_a_rank_are_listed_and_filtered_by_the_address(site, alice)
         page = alice.ask(f"/queue?{query}").text
         assert [f'href="/job/{job}"' in page for job in (mine, other)] == found, query
     assert alice.ask("/queue?state=nothing").status == 400
+
+
+def shown(visitor: Visitor, path: str) -> str:
+    """The content of a page, without what belongs to one session, and since when this page has looked at ranks."""
+    answer = visitor.ask(path, HX_Request="true")
+    assert answer.status == 200, (path, answer)
+    return re.sub(r"This page has looked since [^.]*", "", TOKEN.sub("", answer.text))
+
+
+def same(pages: list[Visitor], path: str) -> str:
+    """What these pages show in the same second; it is the same."""
+    found = ["", "other"]
+
+    def are_alike() -> bool:
+        found[:] = [shown(page, path) for page in pages]
+        return found[0] == found[1]
+
+    comes(are_alike)
+    return found[0]
+
+
+@pytest.fixture(scope="module")
+def ranked(site) -> dict[str, int]:
+    """Jobs with ranks, and one that is held."""
+    held = site.submit("alice")
+    jobs = {user: site.do(site.client.submit(user, name=f"of-{user}", array="0-3")) for user in ("alice", "bob")}
+    site.rank()
+    return {**jobs, "held": held}
+
+
+def pages_of(site: Site, user: str) -> list[Visitor]:
+    """The page with a database, and the one without."""
+    return [Visitor(site.base(state), X_Remote_User=user) for state in (site.state, site.far)]
+
+
+def test_a_page_without_a_database_shows_the_same_numbers(site, ranked):
+    pages = pages_of(site, "alice")
+    queue = same(pages, "/queue")
+    assert re.search(r"[2-9] jobs have a place in the ranking", re.sub(r"<[^>]*>", "", queue))
+    assert all(f'href="/job/{job}"' in queue for job in ranked.values())
+    for path in (
+        "/queue?user=bob&state=waiting",
+        "/queue?state=ended",
+        "/queues",
+        "/shares",
+        "/nodes",
+        "/me",
+        "/services",
+    ):
+        same(pages, path)
+    for name in ("alice", "held", "bob"):
+        assert f"Job {ranked[name]}" in same(pages, f"/job/{ranked[name]}")
+        same(pages, f"/why/{ranked[name]}")
+    same(pages, f"/job/{ranked['alice']}_2")
+    assert "weight.age" in same(pages, "/whatif?weight.age=5000")
+    for page in pages:
+        codes = [page.ask(path).status for path in ("/job/999999", "/job/x", "/queue?state=nothing", "/queue?after=x")]
+        assert codes == [404, 400, 400, 400]
+    figures = pages[1].ask("/metrics").text
+    assert "rankd_records_readable 1.0" in figures
+    assert "rankd_jobs{" in figures
+
+
+def test_what_privacy_hides_is_not_sent_to_a_page_without_a_database(site, ranked):
+    with site.privacy("own"):
+        pages = pages_of(site, "bob")
+        comes(lambda: "of-alice" not in shown(pages[1], "/queue") + shown(pages[0], "/queue"))
+        queue = same(pages, "/queue")
+        assert [f'href="/job/{ranked[name]}"' in queue for name in ("alice", "bob", "held")] == [False, True, False]
+        for path in ("/shares", "/nodes", "/queues", "/me"):
+            assert "alice" not in same(pages, path)
+        for path in (f"/job/{ranked['alice']}", f"/why/{ranked['alice']}", f"/live/job/{ranked['alice']}"):
+            assert [page.ask(path).status for page in pages] == [403, 403], path
+        look = site.do(site.client.do("page.look", {"look": "queue"}, "bob")).body
+        assert b"of-alice" not in zlib.decompress(base64.b64decode(look["data"]))
+    refused = site.do(site.client.do("page.look", {"look": "settings"}, "bob"))
+    assert (refused.status, refused.body["code"]) == (403, "admins_only")
+
+
+def test_a_tab_of_a_page_without_a_database_follows(site, ranked):
+    alice = pages_of(site, "alice")[1]
+    with Stream(alice, f"/job/{ranked['held']}") as stream:
+        assert "held by alice" in stream.next()["data"]
+        token = alice.token(f"/job/{ranked['held']}")
+        assert alice.ask(f"/job/{ranked['held']}/release", {"token": token}).status == 303
+        while "held by alice" in stream.next()["data"]:
+            pass
+    assert Visitor(alice.base).ask("/queue").status == 401

@@ -174,6 +174,8 @@ REQUESTS = {
         for kind in ("dump", "replay", "reload", "configurations")
     },
     "report.part": lambda _site, _of: {"report": "none"},
+    "page.look": lambda _site, _of: {"look": "queue"},
+    "page.look for the page": lambda _site, _of: {"look": "settings"},
     **dict.fromkeys(
         (
             "site.show", "schema.show", "node.list", "queue.list", "share.list", "service.list", "diag.show",

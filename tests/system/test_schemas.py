@@ -139,6 +139,8 @@ async def _tables(checked: Checked) -> None:
     for verb in ("service.list", "device.list", "diag.show", "class.list", "site.show", "deadletter.list"):
         await checked.ask(verb, {})
     await checked.ask("class.show", {"name": "high"})
+    await checked.ask("page.look", {"look": "queue", "given": {"state": "waiting"}})
+    await checked.ask("page.look", {"look": "nothing"}, refused="unknown_look")
 
 
 async def _changes(checked: Checked, submitted: Submitted) -> None:

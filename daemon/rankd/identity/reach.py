@@ -28,6 +28,7 @@ from rankd.wire.subject import (
     NOTIFIER,
     OPENED,
     PREFIX,
+    RECORDS,
     SESSION,
     STREAM_EVENTS,
     WAKE,
@@ -158,7 +159,7 @@ def notifier_hears() -> list[str]:
 
 def web_publishes() -> list[str]:
     """What the page may publish in the services' account: questions for their figures, which change nothing."""
-    return [f"{inbox_prefix(WEB)}.nothing", *map(figures_subject, MEASURED)]
+    return [f"{inbox_prefix(WEB)}.nothing", *map(figures_subject, (*MEASURED, RECORDS))]
 
 
 def web_hears() -> list[str]:

@@ -48,6 +48,7 @@ from rankd.wire.report import ReportPartRequest, ReportRequest
 from rankd.wire.schema_record import SchemaRequest
 from rankd.wire.session import JobAttach, JobLog, Opened, Step
 from rankd.wire.submission import JobBatch, Jobs
+from rankd.wire.web import PageLook
 
 T = TypeVar("T")
 
@@ -148,6 +149,7 @@ LIMITS: Final[Mapping[type[msgspec.Struct], Mapping[str, TextLimit | Parts]]] = 
         "files": Parts(4, "files", TextLimit(16 * 2**20), TextLimit(64), "leave out those that do not change"),
     },
     ReportPartRequest: {"report": TextLimit(64)},
+    PageLook: {"look": _TOKEN_PART, "given": Parts(50, "parameters", _NAME, _TOKEN_PART)},
     SchemaRequest: {"verb": TextLimit(64)},
     NodeRegistration: {"key": _KEY, "instance": _INSTANCE, "confinement": TextLimit(LONGEST_CONFINEMENT)},
     DeviceSelection: {"node": _NODE, "device": _DEVICE, "reason": TextLimit(LONGEST_NOTE)},

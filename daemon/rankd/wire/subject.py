@@ -22,6 +22,7 @@ WEB_VERBS = (
     "job.retry",
     "job.update",
     "diag.show",
+    "page.look",
     "report.make",
     "report.part",
 )
@@ -274,6 +275,8 @@ def figures_subject(service: str) -> str:
 
 
 MEASURED = ("intake", "prioritizer", "scheduler", "forecaster", NOTIFIER, "gateway")
+RECORDS = "records"
+"""On its subject of figures, the intake answers with those of the records, for who has no database."""
 """The services that answer on :func:`figures_subject`. Agents can't: they are in accounts of their own."""
 
 

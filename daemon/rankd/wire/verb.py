@@ -47,6 +47,7 @@ from rankd.wire.table_record import (
     ServiceList,
     SharePage,
 )
+from rankd.wire.web import PageLook, PageLooked
 
 
 class Form(NamedTuple):
@@ -91,6 +92,7 @@ VERBS: Mapping[str, Form] = {
     "deadletter.drop": _LETTERS,
     "report.make": _form(ReportRequest, ReportMade),
     "report.part": _form(ReportPartRequest, ReportPart),
+    "page.look": _form(PageLook, PageLooked),
     "site.show": _form(Nothing, Site),
     "schema.show": _form(SchemaRequest, SchemaDocument),
     "node.list": _form(TableFilter, NodePage),

@@ -23,7 +23,8 @@ def add_parser(subparsers: Subparsers) -> None:
         "--db",
         metavar="URL",
         default=os.environ.get("RANKD_DB"),
-        help="the database: a file, or postgresql://USER@HOST/NAME (default: $RANKD_DB)",
+        help="the database: a file, or postgresql://USER@HOST/NAME (default: $RANKD_DB; without one, the page asks over"
+        " the bus)",
     )
     web.add_argument(
         "--gateway-creds",
@@ -66,7 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Serve until stopped, or print the link."""
     if arguments.link:
         return _print_link(arguments)
-    need(arguments, "nats", "db")
+    need(arguments, "nats")
     from rankd.cli.run.up_page import is_installed
 
     if arguments.state is None:
@@ -83,7 +84,7 @@ def run(arguments: argparse.Namespace) -> int:
         creds=arguments.creds,
         gateway_creds=arguments.gateway_creds,
         tls=tls_files(arguments),
-        db=arguments.db,
+        db=arguments.db or None,
         state=arguments.state,
         owner=arguments.owner or process_user(),
         address=Address(host=arguments.listen, port=arguments.port, cert=arguments.cert, key=arguments.key),

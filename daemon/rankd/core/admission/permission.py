@@ -75,6 +75,8 @@ RULES: Mapping[str, Rule] = {
     "report.make reload": Rule(Circle.ADMINISTRATORS, "the report 'reload'", "kind"),
     "report.make configurations": Rule(Circle.ADMINISTRATORS, "the report 'configurations'", "kind"),
     "report.part": Rule(Circle.EVERYONE),
+    "page.look": Rule(Circle.EVERYONE),
+    "page.look for the page": Rule(Circle.ADMINISTRATORS, "what only the page itself looks at", "look"),
     "site.show": Rule(Circle.EVERYONE),
     "schema.show": Rule(Circle.EVERYONE),
     "node.list": Rule(Circle.EVERYONE),

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack, contextmanager
 from typing import Protocol
 
+from nats.aio.msg import Msg
+
 from rankd.bus.connection import Bus
 from rankd.bus.stream_watch import StreamWatch
 from rankd.core.errors import RankdError
@@ -21,8 +23,13 @@ from rankd.services.runtime.metric.exported import Exported
 from rankd.services.runtime.metric.of_services import of_streams
 from rankd.services.runtime.metric.site import RecordFigures
 from rankd.store.engine.database import Database
+from rankd.wire.codec import encode
+from rankd.wire.figures import Figures
+from rankd.wire.subject import RECORDS, figures_subject
 
 OK = "ok"
+SOON_S = 0.5
+"""Who asks over the bus waits at most this long for a new reading (:data:`rankd.bus.figures.TIMEOUT_S`)."""
 
 Taken = tuple[Submission, list[int], RankdError | None]
 
@@ -81,3 +88,15 @@ async def export(exported: Exported, intake: Measured, stack: AsyncExitStack, cl
         exported.disk("records", intake.database.url)
     exported.collect(records.read)
     await exported.answer(intake.bus)
+    await answer_records(intake.bus, records)
+
+
+async def answer_records(bus: Bus, records: RecordFigures) -> None:
+    """Answer who has no database with the figures of the records: the last ones while a reading takes long."""
+
+    async def answer(message: Msg) -> None:
+        if bus.replies.may_answer(message.subject, message.reply):
+            found = await records.read(SOON_S)
+            await message.respond(encode(Figures(service=RECORDS, figures=found)))
+
+    await bus.listen(figures_subject(RECORDS), answer)

@@ -40,6 +40,10 @@ class Gateways:
         with suppress(RankdError, ValueError):  # a site whose owner has no credentials here
             self._owner = read_credentials(site / OWNERS_CREDENTIALS).claims().name
 
+    def has_accounts(self) -> bool:
+        """Whether the broker knows who asks, so that what a gateway says counts."""
+        return self._site is not None
+
     def check(self, asker: Asker) -> None:
         """Check that the gateway may ask for this user.
 

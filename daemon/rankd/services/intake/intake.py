@@ -105,7 +105,9 @@ class Intake:
         self.deliveries = Deliveries(lambda: self.configuration.settings.node, database, bus, self.group, clock)
         of_devices, foreign = (lambda: self.configuration.settings.devices), self.deliveries.foreign
         self.devices = DeviceReports(of_devices, self.group, foreign, self.nodes.offered, clock)
-        self.looks = LookVerbs(database, self.rests, lambda: self.bus.client.max_payload, self.estimates)
+        self.looks = LookVerbs(
+            database, self.rests, lambda: self.bus.client.max_payload, self.estimates, self.entry.gateways.has_accounts
+        )
         self.sessions = SessionVerbs(self.looks.single, bus, lambda: self.configuration.settings, clock)
         self.inputs = InputFollower(configuration, database, self._use_inputs)
         self.keeper = ConfigurationKeeper(

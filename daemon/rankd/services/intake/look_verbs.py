@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -11,6 +12,7 @@ from rankd.bus.endpoint import Reply, UserHandler, Verb
 from rankd.core.admission.permission import ThingsOf, check
 from rankd.core.admission.privacy import seen, seen_devices, seen_shares
 from rankd.core.admission.submitter import Submitter
+from rankd.core.errors import Refused
 from rankd.core.model.server_url import is_postgres
 from rankd.services.intake.look_turns import LookTurns
 from rankd.services.intake.rests import Rests
@@ -25,7 +27,8 @@ from rankd.store.look.as_asker import check_sees, job_script_for, job_shown_to, 
 from rankd.store.look.filter_check import check_filter
 from rankd.store.look.service_list import services as service_list
 from rankd.store.look.start_range import start_range
-from rankd.wire.codec import decode_strict
+from rankd.store.look.web.catalog import LOOKS
+from rankd.wire.codec import decode_strict, encode
 from rankd.wire.job_selection import JobName
 from rankd.wire.message import (
     AccountingFilter,
@@ -39,27 +42,33 @@ from rankd.wire.message import (
 )
 from rankd.wire.schema import document, of_verb
 from rankd.wire.schema_record import SchemaRequest
+from rankd.wire.subject import WEB
 from rankd.wire.table_record import Nothing
+from rankd.wire.web import PageLook, PageLooked
 
 Jobs = TypeVar("Jobs", bound=JobFilter)
 
 PAYLOAD_SHARE = 0.9
 """How much of the broker's largest payload a page may fill."""
+IN_BASE64 = 4 / 3
 
 
 class LookVerbs:
     """The looking verbs. Lists and requests about one job have separate queues.
 
-    ``max_payload`` returns the broker's present limit in bytes.
+    ``max_payload`` returns the broker's present limit in bytes. ``has_accounts``: whether the broker knows who asks,
+    so that the page's requests come as its gateway's.
     """
 
     def __init__(
-        self, database: Database, rests: Rests, max_payload: Callable[[], int], estimates: ShownEstimates
-    ) -> None:
+        self, database: Database, rests: Rests, max_payload: Callable[[], int], estimates: ShownEstimates,
+        has_accounts: Callable[[], bool],
+    ) -> None:  # fmt: skip
         self.lists = LookTurns(database, rests, slots=2, per_user=1, waiting=20)
         self.single = LookTurns(database, rests, slots=2, per_user=1, waiting=1_000)
         self._max_payload = max_payload
         self._estimates = estimates
+        self._has_accounts = has_accounts
         self._path = database.path
         self._is_server = is_postgres(database.url)
 
@@ -83,6 +92,7 @@ class LookVerbs:
             Verb("site.show", site),
             Verb("schema.show", schema),
             Verb("service.list", services),
+            Verb("page.look", self._page_look),
             Verb("job.show", self._of_job("job.show", job_shown_to)),
             Verb("job.script", self._of_job("job.script", job_script_for)),
             Verb("job.why", self._of_job("job.why", why_for)),
@@ -153,6 +163,25 @@ class LookVerbs:
         wanted = decode_strict(payload, EventsRequest)
         wanted = msgspec.structs.replace(wanted, users=own_users(asker, wanted.users, "job.events", "watching jobs"))
         return await self.page(asker, lambda reader: page.follow_page(reader, wanted), self.single)
+
+    async def _page_look(self, asker: Submitter, payload: bytes) -> Reply:
+        wanted = decode_strict(payload, PageLook)
+        look = LOOKS.get(wanted.look)
+        if look is None:
+            raise Refused("unknown_look", f"the page has no look '{wanted.look}' in this version of rankd", "look")
+        if look.is_for_page and asker.via != WEB and self._has_accounts():
+            check(asker, "page.look for the page")
+        user = Submitter("", privileged=False, sees=asker.sees) if wanted.nobody else asker
+        room = int(self._max_payload() * PAYLOAD_SHARE / IN_BASE64)
+
+        def checked(connection: Connection) -> PageLooked:
+            data = zlib.compress(encode(look.read(_reader(connection), user, wanted.given)), 1)
+            if len(data) > room:
+                message = f"the view '{look.name}' has {len(data):,} bytes, and the broker passes on {room:,}"
+                raise Refused("too_large", f"{message}; run `rankd web` with --db", status=413)
+            return PageLooked(data=data)
+
+        return await self.single.look(asker.user, checked)
 
     async def page(self, asker: Submitter, query: Callable[[Reader], page.Page], turns: LookTurns | None = None) -> Row:
         """A page as large as a message may be. ``turns`` None means the queue of the lists."""

@@ -10,9 +10,9 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from rankd.core.errors import Refused
-from rankd.services.web.job_view import name_in
 from rankd.services.web.page import Page
 from rankd.services.web.what_if import compute
+from rankd.store.look.web.job import name_in
 from rankd.wire.job_selection import JobCancel, JobRetry, JobSelection, SelectionReply
 from rankd.wire.job_update import JobUpdate
 from rankd.wire.submission import Submitted

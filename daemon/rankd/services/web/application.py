@@ -120,7 +120,7 @@ def _title(error: RankdError, request: Request) -> str:
 async def _whole(page: Page, view: View, request: Request) -> Response:
     """A page with its content."""
     who = page.who(request)
-    asker = who.asker(page.settings)
+    asker = who.asker(page.settings.privacy)
     given = parameters(request) | {name: str(value) for name, value in request.path_params.items()}
     done = given.pop("done", None)
     content = await view.make(page, asker, given)

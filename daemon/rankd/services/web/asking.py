@@ -40,8 +40,10 @@ class Asking:
         """As whom a log is read for this user."""
         return Reader(user, self._is_gateway)
 
-    async def ask(self, user: str, verb: str, message: object, kind: type[T], within_s: float = ANSWER_S) -> T:
-        """The answer to this user's request.
+    async def ask(
+        self, user: str, verb: str, message: object, kind: type[T], within_s: float = ANSWER_S, *, is_look: bool = False
+    ) -> T:
+        """The answer to this user's request. ``is_look``: it changes nothing, so it does no harm to ask again.
 
         Raises:
             Refused, Unavailable: the service's error, or ``no_answer``.
@@ -49,11 +51,14 @@ class Asking:
         try:
             reply = await self.bus.client.request(self.reader(user).subject(verb), encode(message), timeout=within_s)
         except nats.errors.NoRespondersError:
-            message = "the intake does not answer, so nothing can be changed now; `rankd health` says what is wrong"
+            message = f"the intake does not answer, so nothing can be {'shown' if is_look else 'changed'} now"
+            message += "; `rankd health` says what is wrong"
             raise Unavailable("no_answer", message) from None
         except nats.errors.TimeoutError as error:
-            message = f"rankd did not answer within {within_s:g} s. What you asked for may still be done: load the page"
-            raise Unavailable("no_answer", f"{message} again later. `rankd health` says what is wrong") from error
+            message = f"rankd did not answer within {within_s:g} s."
+            message += " Load" if is_look else " What you asked for may still be done: load"
+            message += " the page again later. `rankd health` says what is wrong"
+            raise Unavailable("no_answer", message) from error
         except LOST as error:
             message = f"no answer from rankd ({type(error).__name__}); `rankd health` says what is wrong"
             raise Unavailable("no_answer", message) from error

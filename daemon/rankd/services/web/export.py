@@ -16,17 +16,18 @@ from rankd.services.runtime.metric.scrape import Shared
 from rankd.services.runtime.metric.site import RecordFigures, ServiceFigures
 from rankd.services.web.page import NotSignedIn, Page
 from rankd.services.web.visitor import may_read_metrics
-from rankd.wire.subject import MEASURED
+from rankd.wire.subject import MEASURED, RECORDS
 
 
-def export(exported: Exported, page: Page, bus: Bus, database: str, stack: AsyncExitStack) -> None:
-    """Export all of it."""
-    records = RecordFigures(database, page.clock)
-    stack.callback(records.close)
+def export(exported: Exported, page: Page, bus: Bus, database: str | None, stack: AsyncExitStack) -> None:
+    """Export all of it. Without a database, the intake answers with the figures of the records."""
     exported.bus(bus)
     exported.add(lambda: [Figure("rankd_web_tabs", page.live.tabs)])
-    exported.collect(records.read)
-    exported.collect(ServiceFigures(bus, MEASURED).read)
+    if database is not None:
+        records = RecordFigures(database, page.clock)
+        stack.callback(records.close)
+        exported.collect(records.read)
+    exported.collect(ServiceFigures(bus, MEASURED if database is not None else (*MEASURED, RECORDS)).read)
     page.scrape = Shared(exported.all, AGE_S)
 
 

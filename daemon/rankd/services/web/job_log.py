@@ -8,12 +8,10 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from rankd.core.errors import Refused
-from rankd.core.model.job import FINAL_STATES
-from rankd.services.web.job_view import name_in
 from rankd.services.web.log_feed import Wanted
 from rankd.services.web.page import NotSignedIn, Page, number, parameters
 from rankd.services.web.view import Given
-from rankd.store.look.job_runs import job_runs
+from rankd.store.look.web.job import IS_OVER, name_in
 from rankd.wire.session import JobLog
 
 LONGEST_NODE = 256
@@ -30,11 +28,12 @@ async def stream_log(page: Page, request: Request) -> Response:
     user = page.who(request).user
     if not user:
         raise NotSignedIn
+    asker = page.asker(request)
     wanted = log_in(parameters(request) | {"id": str(request.path_params["id"])})
     page.logs.check_room(user)
 
     async def is_over() -> bool:
-        return (await page.look(lambda reader: job_runs(reader, wanted.id))).state in FINAL_STATES
+        return await page.look(IS_OVER, asker, {"id": str(wanted.id)})
 
     stream = page.logs.follow(Wanted(user, wanted, is_over, partial(page.may_go_on, request)))
     return StreamingResponse(stream, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})

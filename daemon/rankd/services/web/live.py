@@ -20,7 +20,9 @@ from rankd.bus.outage import Spell
 from rankd.core.errors import RankdError
 from rankd.services.runtime.life import Wake, is_set
 from rankd.services.web.records import Records
-from rankd.store.look.newest import Newest, newest
+from rankd.store.look.newest import Newest
+from rankd.store.look.web.look import NOBODY
+from rankd.store.look.web.site import NEWEST
 
 log = logging.getLogger("rankd.web")
 
@@ -93,7 +95,7 @@ class Live:
         clock = asyncio.get_running_loop().time
         while True:
             try:
-                found = await self._records.look(newest)
+                found = await self._records.look(NEWEST, NOBODY, {})
                 self.problem = None
                 spell.over("the records can be read again")
                 if found != before or clock() - at > AT_LEAST_S:

@@ -3,75 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from rankd.core.admission.privacy import Row, seen, seen_devices, sees_all
+from rankd.core.admission.privacy import Row
 from rankd.core.admission.submitter import Submitter
-from rankd.core.model.nodelist import unfold
 from rankd.services.web.node_plan import LANE, axis, plan, spans
 from rankd.services.web.page import Page
 from rankd.services.web.view import Given
-from rankd.store.engine.reading import Reader
-from rankd.store.look.device_list import devices as device_list
-from rankd.store.look.device_list import recent_use
-from rankd.store.look.job_list import jobs
-from rankd.store.look.node_list import nodes as node_list
-from rankd.store.look.reservation_list import reservations
-from rankd.wire.job_selection import JobFilter
+from rankd.store.look.web.nodes import NODES
 
-MOST, MOST_JOBS = 300, 2_000
+MOST = 300
 """Nodes on the page."""
 CELLS = 32
 """Cells for the cores of a node: each stands for one core, or for a block on a larger node."""
 
 
-async def nodes(page: Page, asker: Submitter, _given: Given) -> str:
+async def nodes(page: Page, asker: Submitter, given: Given) -> str:
     """All nodes with what runs on them."""
-    rows, now = await page.look(lambda reader: _read(reader, asker)), page.clock()
-    shown = rows[:MOST]
+    rows, now = await page.look(NODES, asker, given), page.clock()
+    shown = [
+        row | {"devices": sorted(row["devices"], key=_place), "blocks": blocks(row, row["jobs"])} for row in rows[:MOST]
+    ]
     time_axis = axis([span for row in shown for span in spans(row["jobs"], row["reserved"], now)], now)
     plans = {row["name"]: plan(row["jobs"], row["reserved"], time_axis, now) for row in shown}
     return page.template.render("_nodes.html", rows=shown, n=len(rows), axis=time_axis, plans=plans, lane=LANE)
-
-
-def _read(reader: Reader, asker: Submitter) -> list[dict[str, Any]]:
-    running: dict[str, list[Row]] = {}
-    for job in jobs(reader, JobFilter(states=["allocated", "running"], limit=MOST_JOBS)):
-        if asker.sees == "own" and not sees_all(asker) and job["user"] != asker.user:
-            continue
-        shown = seen(job, asker)
-        for node in _names(job["nodelist"]):
-            running.setdefault(node, []).append(shown)
-    reserved: dict[str, list[Row]] = {}
-    for job in reservations(reader):
-        if asker.sees != "own" or sees_all(asker) or job["user"] == asker.user:
-            for node in _names(job["reserved_nodes"]):
-                reserved.setdefault(node, []).append(seen(job, asker))
-    held: dict[str, list[Row]] = {}
-    recent = recent_use(reader)
-    for device in seen_devices(device_list(reader), asker):
-        is_seen = device["job"] is not None and (sees_all(asker) or device["user"] == asker.user)
-        use = recent.get((device["node"], device["id"])) if is_seen else None
-        held.setdefault(device["node"], []).append(device | {"recent": use})
-    return [
-        row
-        | {"jobs": running.get(row["name"], []), "reserved": reserved.get(row["name"], [])}
-        | {
-            "devices": sorted(held.get(row["name"], []), key=_place),
-            "blocks": blocks(row, running.get(row["name"], [])),
-        }
-        for row in node_list(reader)
-    ]
 
 
 def _place(device: Row) -> tuple[str, int, str]:
     """A sort key: the type, then the index as a number, if it is one."""
     index = str(device["index"])
     return str(device["type"]), int(index) if index.isdecimal() and len(index) < 9 else 0, index
-
-
-def _names(nodelist: list[str] | str | None) -> list[str]:
-    return nodelist if isinstance(nodelist, list) else unfold(nodelist) if nodelist else []
 
 
 class Block(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import parse_qsl
@@ -15,7 +15,6 @@ from rankd.bus.outage import Spell
 from rankd.core.admission.submitter import Submitter
 from rankd.core.errors import RankdError, Refused, Unavailable
 from rankd.core.metric.figure import Figure
-from rankd.core.model.setting import Settings
 from rankd.services.runtime.clock import Clock
 from rankd.services.runtime.metric.scrape import Shared
 from rankd.services.web.admitted import Admitted
@@ -25,10 +24,12 @@ from rankd.services.web.log_feed import LogFeed
 from rankd.services.web.password import Passwords
 from rankd.services.web.rank_memory import RankMemory
 from rankd.services.web.records import Records
-from rankd.services.web.session import COOKIE, LASTS_S, change_token, read
+from rankd.services.web.session import COOKIE, Session, change_token, read
+from rankd.services.web.signed_out import SignedOut
 from rankd.services.web.template import Template
 from rankd.services.web.visitor import Visitor, check_change, visitor
-from rankd.store.engine.reading import Reader
+from rankd.store.look.web.look import NOBODY, Look
+from rankd.store.look.web.site import SETTINGS, PageSettings
 from rankd.wire.diag import Diag, DiagAsked
 
 log = logging.getLogger("rankd.web")
@@ -70,7 +71,10 @@ class NotSignedIn(Exception):
 class Page:
     """What a view needs to be made."""
 
-    def __init__(self, site: Site, records: Records, live: Live, asking: Asking, clock: Clock) -> None:
+    def __init__(
+        self, site: Site, records: Records, live: Live, asking: Asking, clock: Clock,
+        signed_out: SignedOut | None = None,
+    ) -> None:  # fmt: skip
         self.site = site
         self.records = records
         self.live = live
@@ -81,14 +85,13 @@ class Page:
         self.logs = LogFeed(asking, self.template)
         self.ranks = RankMemory()
         self.passwords = Passwords()
-        self.settings = Settings()
+        self.settings = PageSettings()
         self.scrape: Shared[list[Figure]] | None = None
         """The figures for ``/metrics``."""
         self._configuration: int | None = None
         self._spell = Spell(log)
         self._diag: tuple[float, Diag | RankdError] | None = None
-        self._ended: dict[str, float] = {}
-        """Nonces of sessions that were signed out, and until when their cookies would count."""
+        self.signed_out = signed_out or SignedOut(None)
 
     async def read_settings(self) -> None:
         """Use the configuration in force. Until it can be read, the page shows each visitor only the own jobs."""
@@ -96,14 +99,12 @@ class Page:
         if number is not None and number == self._configuration:
             return
         try:
-            found = await self.records.settings()
+            found = await self.records.look(SETTINGS, NOBODY, {})
         except RankdError as error:
             self._spell.note(f"the configuration can't be read: {error.message}", "it still can't be read")
-            if self._configuration is None:
-                self.settings = msgspec.structs.replace(self.settings, privacy=OWN)
             return
         self._spell.over("the configuration can be read again")
-        self.settings = found or msgspec.structs.replace(Settings(), privacy=OWN)
+        self.settings = found
         self._configuration = number
 
     def who(self, request: Request) -> Visitor:
@@ -113,16 +114,19 @@ class Page:
             NotSignedIn: nobody whom we know.
             Refused: ``bad_user``.
         """
-        cookie = request.cookies.get(COOKIE)
-        session = None if cookie is None else read(cookie, self.site.key, self.clock())
-        if session is not None and session.nonce in self._ended:
-            session = None
         address = "" if request.client is None else request.client.host
         headers = [(name.lower(), value) for name, value in request.headers.items()]
-        found = visitor(address, headers, session, self.settings.web, is_read_only=self.site.is_read_only)
+        found = visitor(
+            address, headers, self._session(request), self.settings.web, is_read_only=self.site.is_read_only
+        )
         if found is None:
             raise NotSignedIn
         return found
+
+    def _session(self, request: Request) -> Session | None:
+        cookie = request.cookies.get(COOKIE)
+        session = None if cookie is None else read(cookie, self.site.key, self.clock())
+        return None if session is None or self.signed_out.has(session) else session
 
     async def check_admitted(self, request: Request) -> None:
         """Check that rankd still lets this visitor look.
@@ -142,16 +146,15 @@ class Page:
             return False
         return True
 
-    def end(self, nonce: str) -> None:
-        """End a session: its cookie counts no more. A restart forgets this; removing the key ends all sessions."""
-        now = self.clock()
-        self._ended = {one: until for one, until in self._ended.items() if until > now}
-        if nonce:
-            self._ended[nonce] = now + LASTS_S
+    async def end(self, request: Request) -> None:
+        """End the session of this request, if it has one: its cookie counts no more."""
+        if (session := self._session(request)) is not None:
+            self.signed_out.add(session, self.clock())
+            await self.signed_out.write()
 
     def asker(self, request: Request) -> Submitter:
         """As whom the records are asked."""
-        return self.who(request).asker(self.settings)
+        return self.who(request).asker(self.settings.privacy)
 
     def token(self, who: Visitor) -> str:
         """What this visitor's changes have to repeat."""
@@ -187,12 +190,9 @@ class Page:
             raise self._diag[1]
         return self._diag[1]
 
-    async def look(self, query: Callable[[Reader], T]) -> T:
+    async def look(self, look: Look[T], asker: Submitter, given: Mapping[str, str]) -> T:
         """Ask the records."""
-        return await self.records.look(query)
-
-
-OWN = msgspec.convert({"jobs": "own"}, type(Settings().privacy))
+        return await self.records.look(look, asker, given)
 
 
 def fields_of(body: bytes) -> dict[str, str]:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from rankd.core.admission.privacy import Row, seen, sees_all
+from rankd.core.admission.privacy import Row
 from rankd.core.admission.submitter import Submitter
 from rankd.services.web.page import Page
 from rankd.services.web.view import Given
-from rankd.store.engine.reading import Reader
-from rankd.store.look.queue_first import first_of_queues
-from rankd.store.look.queue_list import queues as queue_list
+from rankd.store.look.web.queues import QUEUES
 
 KEYS = {
     "priority": "its priority is higher",
@@ -21,29 +17,16 @@ KEYS = {
 MOST = 500
 
 
-async def queues(page: Page, asker: Submitter, _given: Given) -> str:
+async def queues(page: Page, asker: Submitter, given: Given) -> str:
     """The tree."""
-    rows = await page.look(lambda reader: _read(reader, asker))
-    return page.template.render("_queues.html", rows=rows[:MOST], n=len(rows), keys=KEYS)
+    rows = await page.look(QUEUES, asker, given)
+    shown = [row | _place(row) for row in rows[:MOST]]
+    return page.template.render("_queues.html", rows=shown, n=len(rows), keys=KEYS)
 
 
-def _read(reader: Reader, asker: Submitter) -> list[dict[str, Any]]:
-    first = first_of_queues(reader)
-    found = list[dict[str, Any]]()
-    for row in queue_list(reader):
-        next_job: Row | None = first.get((row["partition"], row["path"]))
-        if next_job is not None and not sees_all(asker) and next_job["user"] != asker.user:
-            next_job = None if asker.sees == "own" else seen(next_job, asker)
-        found.append(
-            row
-            | {
-                "depth": row["path"].count("."),
-                "leaf": row["path"].rpartition(".")[2],
-                "next": next_job,
-                "kinds": _kinds(row),
-            }
-        )
-    return found
+def _place(row: Row) -> Row:
+    """Where a queue is drawn in the tree, and what it uses."""
+    return {"depth": row["path"].count("."), "leaf": row["path"].rpartition(".")[2], "kinds": _kinds(row)}
 
 
 def _kinds(row: Row) -> list[tuple[str, float, float | None, float | None]]:

@@ -11,7 +11,8 @@ from rankd.bus.outage import Spell
 from rankd.core.errors import RankdError
 from rankd.services.web.page import Page
 from rankd.services.web.rank_memory import RankMemory
-from rankd.store.look.rank_window import first_places
+from rankd.store.look.web.look import NOBODY
+from rankd.store.look.web.site import PLACES
 
 log = logging.getLogger("rankd.web")
 
@@ -24,7 +25,8 @@ async def remember_ranks(page: Page) -> None:
     while True:
         if page.live.newest is not None and page.live.newest.generation and page.ranks.is_due(page.clock()):
             try:
-                page.ranks.note(page.clock(), await page.look(first_places))
+                places = await page.look(PLACES, NOBODY, {})
+                page.ranks.note(page.clock(), places)
                 spell.over("ranks can be read again")
             except RankdError as error:
                 spell.note(f"ranks can't be read: {error.message}", "ranks still can't be read")

@@ -1,7 +1,7 @@
 """The page: shows the records to people's browsers, live, and passes on what they want to change, as themselves.
 
-It has no rights of its own. It reads the database, and can't write it. Changes are requests on the subjects of the
-gateway ``web``, for users whom it has authenticated.
+It has no rights of its own. It reads the database, and can't write it; without one, it asks for what its users see.
+All requests are on the subjects of the gateway ``web``, for users whom it has authenticated.
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ from rankd.services.web.listener import Address, Listener, bind
 from rankd.services.web.live import Live
 from rankd.services.web.page import Page, Site
 from rankd.services.web.rank_history import remember_ranks
-from rankd.services.web.records import Records
+from rankd.services.web.records import BusRecords, DatabaseRecords, Records
 from rankd.services.web.session import KEY_BYTES
 from rankd.services.web.sign_in_link import new_link
+from rankd.services.web.signed_out import SignedOut
 from rankd.wire.subject import EVENT_RANKING, WAKE, WEB, inbox_prefix
 
 log = logging.getLogger("rankd.web")
@@ -42,7 +43,7 @@ SETTINGS_EVERY_S = 2.0
 
 
 class WebOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The broker, the database, where to listen, and who may look.
+    """The broker, the database (None: it asks over the bus), where to listen, and who may look.
 
     ``gateway_creds``: those with which it asks for users. ``state``: a private directory for the key of sessions and
     the link. ``owner``: whom the link signs in. ``hosts``: further names under which the page answers.
@@ -52,7 +53,7 @@ class WebOptions(msgspec.Struct, frozen=True, kw_only=True):
     creds: Path | None = None
     gateway_creds: Path | None = None
     tls: TlsFiles = TlsFiles()
-    db: str
+    db: str | None = None
     state: Path
     owner: str
     address: Address
@@ -100,24 +101,25 @@ async def _start(options: WebOptions, stack: AsyncExitStack, clock: Clock) -> tu
         )
         await stack.enter_async_context(asking_bus)
         buses.append(asking_bus)
-    records = Records(options.db)
+    signed_out = SignedOut(options.state)
+    site, asking = _site(options, port, signed_out), Asking(asking_bus, is_gateway=len(buses) > 1)
+    records: Records = BusRecords(asking, site.owner) if options.db is None else DatabaseRecords(options.db)
     stack.callback(records.close)
-    site = _site(options, port)
-    page = Page(site, records, Live(records), Asking(asking_bus, is_gateway=len(buses) > 1), clock)
+    page = Page(site, records, Live(records), asking, clock, signed_out)
     await page.read_settings()
     await page.live.wake.listen(bus, WAKE, EVENT_RANKING)
     new_link(options.state, site.base)
 
     async def probe() -> str:
         if page.live.problem is not None:
-            raise Unavailable("no_database", page.live.problem)
+            raise Unavailable(records.where, page.live.problem)
         return f"{site.base}, {page.live.tabs} open tabs"
 
     await answer_health(bus, WEB, probe)
     return page, Listener(application(page), listening, options.address), buses
 
 
-def _site(options: WebOptions, port: int) -> Site:
+def _site(options: WebOptions, port: int, signed_out: SignedOut) -> Site:
     """What the pages have to know of where they are served."""
     host = options.address.host
     named = options.hosts[0] if host in _EVERYWHERE and options.hosts else host
@@ -128,7 +130,7 @@ def _site(options: WebOptions, port: int) -> Site:
     return Site(
         base=f"{options.address.scheme}://{shown}:{port}",
         hosts=hosts,
-        key=_key(options.state),
+        key=_key(options.state, signed_out),
         state=options.state,
         owner=options.owner,
         is_read_only=options.is_read_only,
@@ -147,10 +149,11 @@ def _bare(name: str, options: WebOptions) -> list[str]:
     return [name.lower()] if name.strip("[]") in options.hosts or name in options.hosts else []
 
 
-def _key(directory: Path) -> bytes:
-    """The key of sessions; a new one if there is none."""
+def _key(directory: Path, signed_out: SignedOut) -> bytes:
+    """The key of sessions; a new one if there is none, or nobody knows which sessions were signed out."""
     path = directory / KEY_FILE
     with suppress(OSError, ValueError):
+        signed_out.read()
         key = bytes.fromhex(path.read_text(encoding="ascii").strip())
         if len(key) == KEY_BYTES:
             return key

@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 from rankd.core.admission.submitter import Submitter
 from rankd.core.errors import RankdError
 from rankd.services.web.page import Page
 from rankd.services.web.silence import SILENT_S
 from rankd.services.web.view import Given
-from rankd.store.engine.reading import Reader, Row
-from rankd.store.look.service_list import services as service_list
-from rankd.store.look.service_past import adapter_readings, last_configurations, last_generations
-
-PASSES = 120
-CONFIGURATIONS = 15
-SHOWN_CHANGES = 5
+from rankd.store.engine.reading import Row
+from rankd.store.look.web.services import SERVICES
 
 
-async def services(page: Page, asker: Submitter, _given: Given) -> str:
+async def services(page: Page, asker: Submitter, given: Given) -> str:
     """All of it. What services say of themselves comes over the bus, the rest from the records."""
-    found = await page.look(_read)
+    found = await page.look(SERVICES, asker, given)
     diag, problem = None, None
     if asker.user:
         try:
@@ -29,26 +23,9 @@ async def services(page: Page, asker: Submitter, _given: Given) -> str:
         except RankdError as error:
             problem = error.message
     return page.template.render(
-        "_services.html", **found, diag=diag, problem=problem, chart=_chart(found["passes"]), silent_s=SILENT_S,
+        "_services.html", **found._asdict(), diag=diag, problem=problem, chart=_chart(found.passes), silent_s=SILENT_S,
         tabs=page.live.tabs,
     )  # fmt: skip
-
-
-def _read(reader: Reader) -> dict[str, Any]:
-    alive, past = service_list(reader), last_configurations(reader, CONFIGURATIONS)
-    return {
-        "services": alive["services"],
-        "silent": alive["nodes"],
-        "passes": last_generations(reader, PASSES),
-        "configurations": [row | {"changes": _changes(row["changes"])} for row in past],
-        "adapters": adapter_readings(reader),
-    }
-
-
-def _changes(text: str | list[Row]) -> list[str]:
-    """What changed, one line each."""
-    changes = json.loads(text) if isinstance(text, str) else text
-    return [f"{one.get('file')}: {one.get('key')} = {one.get('new')}" for one in changes[:SHOWN_CHANGES]]
 
 
 def _chart(passes: list[Row]) -> str:

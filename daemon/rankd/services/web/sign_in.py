@@ -113,8 +113,8 @@ def _signed_in(page: Page, user: str, how: str) -> Response:
 
 async def sign_out(page: Page, request: Request) -> Response:
     """End the session, and forget the cookie."""
-    who, _ = await page.changer(request)
-    page.end(who.nonce)
+    await page.changer(request)
+    await page.end(request)
     response = sign_in_page(page, request, 200)
     response.delete_cookie(COOKIE, httponly=True, samesite="strict")
     return response

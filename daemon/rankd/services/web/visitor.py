@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from rankd.core.admission.submitter import Submitter
 from rankd.core.errors import Refused
 from rankd.core.model.service_setting import WebSettings
-from rankd.core.model.setting import Settings
+from rankd.core.model.setting import Privacy
 from rankd.services.web.session import Session, is_change_token
 from rankd.wire.subject import WEB
 
@@ -31,9 +31,9 @@ class Visitor(NamedTuple):
     nonce: str
     may_change: bool
 
-    def asker(self, settings: Settings) -> Submitter:
-        """As the records are asked: always as an ordinary user."""
-        return Submitter(self.user, privileged=False, via=WEB, sees=settings.privacy.jobs)
+    def asker(self, sees: Privacy) -> Submitter:
+        """As the records are asked: always as an ordinary user. ``sees``: ``[privacy] jobs``."""
+        return Submitter(self.user, privileged=False, via=WEB, sees=sees)
 
 
 def visitor(

@@ -21,10 +21,7 @@ from rankd.core.evaluate.whatif import WhatIf
 from rankd.services.web.page import Page, parameters
 from rankd.services.web.visitor import Visitor
 from rankd.services.web.what_if_form import InForce, address, new_job, slider, variation
-from rankd.store.engine.reading import Reader
-from rankd.store.look.class_list import classes as class_list
-from rankd.store.look.priority_list import weights
-from rankd.store.look.queue_list import queues as queue_list
+from rankd.store.look.web.form import FORM
 from rankd.wire.report import ReportMade, ReportPart, ReportPartRequest, ReportRequest
 
 PATIENCE_S = 120.0
@@ -55,13 +52,13 @@ class _Answer(NamedTuple):
 async def show(page: Page, request: Request) -> Response:
     """The form. The numbers of its address are filled in."""
     who = page.who(request)
-    return HTMLResponse(_page(page, who, await _known(page), parameters(request), None))
+    return HTMLResponse(_page(page, who, await _known(page, request), parameters(request), None))
 
 
 async def compute(page: Page, request: Request) -> Response:
     """The answer to a form."""
     who, fields = await page.changer(request)
-    known = await _known(page)
+    known = await _known(page, request)
     changed, job = variation(fields, known.now), new_job(fields)
     if changed == Variation() and job is None:
         raise Refused("usage", "change a number, or fill in a new job", "weights")
@@ -95,18 +92,15 @@ async def _collect(page: Page, user: str, report: str) -> WhatIf:
             return msgspec.json.decode(b"".join(parts), type=WhatIf)
 
 
-async def _known(page: Page) -> _Known:
-    def read(reader: Reader) -> _Known:
-        tree, classes = queue_list(reader), class_list(reader)
-        now = InForce(
-            weights=weights(reader),
-            classes={row["name"]: row["value"] for row in classes if not row["name"].startswith(BUILT_IN)},
-            qos={one.name: one.priority for one in page.settings.qos},
-            offsets={row["path"]: row["offset"] for row in tree if "." in row["path"]},
-        )
-        return _Known(now, [row["path"] for row in tree if row["is_leaf"]], [row["name"] for row in classes])
-
-    return await page.look(read)
+async def _known(page: Page, request: Request) -> _Known:
+    found = await page.look(FORM, page.asker(request), {})
+    now = InForce(
+        weights=found.weights,
+        classes={name: value for name, value in found.classes.items() if not name.startswith(BUILT_IN)},
+        qos=page.settings.qos,
+        offsets=found.offsets,
+    )
+    return _Known(now, found.leaves, list(found.classes))
 
 
 def _page(page: Page, who: Visitor, known: _Known, fields: dict[str, str], answer: _Answer | None) -> str:

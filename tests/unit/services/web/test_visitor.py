@@ -5,7 +5,6 @@ from builder import NOW
 
 from rankd.core.errors import Refused
 from rankd.core.model.service_setting import WebSettings
-from rankd.core.model.setting import PrivacySettings, Settings
 from rankd.services.web.session import Session, change_token
 from rankd.services.web.visitor import NOBODY, Visitor, check_change, check_host, is_listed, may_read_metrics, visitor
 
@@ -43,8 +42,7 @@ def test_nobody_looks_without_signing_in_unless_the_page_only_shows():
 
 
 def test_a_visitor_always_asks_as_an_ordinary_user():
-    settings = Settings(privacy=PrivacySettings(jobs="own"))
-    asker = Visitor("root", "n", may_change=True).asker(settings)
+    asker = Visitor("root", "n", may_change=True).asker("own")
     assert (asker.user, asker.privileged, asker.is_operator, asker.sees, asker.via) == (
         "root",
         False,

@@ -55,13 +55,16 @@ class RecordFigures:
         self._reading: asyncio.Future[list[Figure]] | None = None
         self._last: list[Figure] = []
 
-    async def read(self) -> list[Figure]:
-        """The figures of the last reading, or that it failed; none while the first one takes long."""
+    async def read(self, wait_s: float | None = None) -> list[Figure]:
+        """The figures of the last reading, or that it failed; none while the first one takes long.
+
+        ``wait_s``: how long to wait for a new one at most, if not as usual.
+        """
         reading = self._reading
         if reading is None and time.monotonic() >= self._until:
             reading = self._reading = asyncio.get_running_loop().run_in_executor(self._thread, self._made)
         if reading is not None:
-            await asyncio.wait([reading], timeout=self._wait_s)
+            await asyncio.wait([reading], timeout=self._wait_s if wait_s is None else wait_s)
             if reading.done() and self._reading is reading:
                 self._reading = None
                 self._last = reading.result()
