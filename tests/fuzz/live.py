@@ -57,7 +57,8 @@ VERBS: dict[str, type[msgspec.Struct] | None] = {
     "node.drain": messages.NodeSelection, "node.resume": messages.NodeSelection, "report.part": ReportPartRequest,
     "node.device_resume": DeviceSelection, "node.device_drain": DeviceSelection, "node.device_fail": DeviceSelection,
     "job.attach": JobAttach, "job.signal": messages.JobSignal,
-    "page.look": PageLook, "site.show": None, "schema.show": SchemaRequest, "service.list": None, "class.list": None, "config.reload": None,
+    "page.look": PageLook,
+    "site.show": None, "schema.show": SchemaRequest, "service.list": None, "class.list": None, "config.reload": None,
 }  # fmt: skip
 """``job.submit`` has inputs of its own; ``report.make`` starts a process for each."""
 NODE_VERBS = {"register": 0, "heartbeat": 1, "leave": 1, "take": 2, "report": 3, "device": 4, "opened": 5}
