@@ -16,8 +16,7 @@ import threading
 import time
 import zlib
 from collections.abc import Iterator
-from contextlib import AsyncExitStack, contextmanager, suppress
-from urllib.parse import urlsplit
+from contextlib import AsyncExitStack, contextmanager
 
 import builder
 import pytest
@@ -136,7 +135,6 @@ class Site:
             async with running(run_web, self._page(state)):
                 while read_link(state) is None:
                     await asyncio.sleep(0.01)
-                await _listens(self.base(state))
                 started.set()
                 await end.wait()
 
@@ -181,17 +179,6 @@ class Site:
 
     def held(self, job: int) -> bool:
         return bool(rows(self.database, "SELECT held FROM jobs WHERE id = ?", job)[0][0])
-
-
-async def _listens(base: str) -> None:
-    """Wait until somebody accepts connections there."""
-    place = urlsplit(base)
-    while True:
-        with suppress(OSError):
-            _, writer = await asyncio.open_connection(place.hostname, place.port)
-            writer.close()
-            return
-        await asyncio.sleep(0.01)
 
 
 @pytest.fixture(scope="module")

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import socket
 import stat
+import subprocess
 from pathlib import Path
 
 import pytest
 from browserless import Stream, Visitor
 from promtool import promtool
-from system.conftest import Machine
-from watch import PATIENCE_S
+from system.conftest import RANKD, Machine
+from watch import PATIENCE_S, comes
 
 HOSTILE = "<script>alert(1)</script>\"'>&\u202e\x1b[31m"
 CONFIG = Path(__file__).parents[2] / "config"
@@ -123,6 +125,34 @@ def test_no_other_gateway_and_nobody_else_can_be_asked_for_with_the_pages_creden
     ):  # fmt: skip
         assert asyncio.run(refused(subject)) in ("NoRespondersError", "TimeoutError"), subject
     assert asyncio.run(refused("rankd.v1.gateway.web.root.job.hold")) != "unknown_gateway"  # the owner
+
+
+def test_a_page_without_a_database_reaches_what_it_needs_at_a_broker_with_accounts(site, alice, tmp_path):
+    """Only with its own two files of credentials: nothing else of the site is there."""
+    state, auth = tmp_path / "far", site.directory / "auth"
+    words = ["web", "--nats", site.up["nats"], "--state", str(state)]
+    words += ["--creds", str(auth / "web.creds"), "--gateway-creds", str(auth / "web-gateway.creds")]
+    process = subprocess.Popen([*RANKD, *words], cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    try:
+        for line in process.stderr:
+            if "ready: " in line:
+                break
+        far = Visitor((state / "web.link").read_text().partition("/sign-in")[0], X_Remote_User="alice")
+        comes(lambda: far.ask("/queue").status == 200)  # it knows its proxies
+        for path in ("/queue", "/job/1", "/queues", "/shares", "/nodes", "/whatif", "/me", "/services"):
+            assert far.ask(path).status == 200, path
+        job = 'href="/job/1"'
+        assert job in alice.ask("/me").text
+        assert job in far.ask("/me").text
+        assert job not in Visitor(far.base, X_Remote_User="bob").ask("/me").text
+        with Stream(far, "/services") as stream:
+            assert "prioritizer" in stream.next()["data"]
+        comes(lambda: series(far.ask("/metrics").text).get('rankd_user_pending_jobs{user="alice"}') == 1)
+        assert series(far.ask("/metrics").text)['rankd_service_healthy{service="scheduler"}'] == 1
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 0
 
 
 def test_up_exports_the_site_and_each_of_its_services(site):

@@ -26,7 +26,7 @@ from rankd.services.runtime.metric.exported import Exported
 from rankd.services.web.application import application
 from rankd.services.web.asking import Asking
 from rankd.services.web.export import export
-from rankd.services.web.listener import Address, Listener, bind
+from rankd.services.web.listener import BACKLOG, Address, Listener, bind
 from rankd.services.web.live import Live
 from rankd.services.web.page import Page, Site
 from rankd.services.web.rank_history import remember_ranks
@@ -108,6 +108,7 @@ async def _start(options: WebOptions, stack: AsyncExitStack, clock: Clock) -> tu
     page = Page(site, records, Live(records), asking, clock, signed_out)
     await page.read_settings()
     await page.live.wake.listen(bus, WAKE, EVENT_RANKING)
+    listening.listen(BACKLOG)  # whoever has the link is answered, if not at once
     new_link(options.state, site.base)
 
     async def probe() -> str:
