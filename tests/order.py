@@ -22,6 +22,7 @@ LONG = {
     "integration/test_job_update.py": 8.0,
     "integration/test_outage.py": 8.0,
     "integration/test_plugin_fault.py": 3.0,
+    "integration/test_upgrade.py": 20.0,
     "properties/test_array_placement.py": 0.1,
     "properties/test_dependency_life.py": 15.0,
     "properties/test_site_copy.py": 10.0,
