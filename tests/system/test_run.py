@@ -406,6 +406,11 @@ def test_a_step_in_a_job_has_its_tasks_and_its_own_status(site):
     shown = ran(site, "show", str(job)).stdout.decode()
     assert "2 steps\n" in shown
     assert shown.count(" exit 3 sh -c ") == 2
+    lines = (
+        ran(site, "acct", "--steps", "--noheader", "-o", "JobID,State,ExitCode", str(job)).stdout.decode().splitlines()
+    )
+    assert [line.split()[0] for line in lines] == [str(job), f"{job}.0", f"{job}.1"]
+    assert {tuple(line.split()[1:]) for line in lines} == {("FAILED", "3:0")}
 
 
 def test_a_step_has_a_directory_of_its_own_and_refuses_what_it_cannot_do(site, tmp_path):

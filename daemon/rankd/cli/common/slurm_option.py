@@ -4,7 +4,7 @@ from __future__ import annotations
 
 _CLUSTERS = "rankd has one cluster; --dir or --nats chooses another rankd"
 _LETTERS = "-o takes columns by letters; `rankd {command} -o %%` lists them"
-_STEPS = "rankd lists jobs, not their steps"
+_STEPS = "it lists jobs; `rankd show JOB` and `rankd acct --steps JOB` list their steps"
 _RESERVATIONS = "rankd has no reservations of nodes by name yet"
 _EACH_NODE = "-N -l shows each node with its amounts"
 _ALWAYS = "it is always so in rankd; leave it out"

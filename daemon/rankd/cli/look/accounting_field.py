@@ -149,7 +149,9 @@ def by_task(row: Row) -> tuple[int, int]:
 
 
 def _name(row: Row) -> str:
-    """``17``, ``17_3``, or ``17_[4-99%4]`` for tasks without records."""
+    """``17``, ``17_3``, or ``17_[4-99%4]`` for tasks without records; ``17.0`` for a step."""
+    if row.get("step") is not None:
+        return f"{_name(row | {'step': None})}.{row['step']}"
     listed = shown_list(row.get("array"))
     if row.get("array_job") is not None and row["array_task"] is None:
         return shown_name(row["array_job"], None, None, listed, None)

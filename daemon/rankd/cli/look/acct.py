@@ -16,6 +16,7 @@ from rankd.cli.common.layout import Field
 from rankd.cli.common.limit import EVERYTHING
 from rankd.cli.common.option import add_asker, add_command, add_output, add_place, job_names, names
 from rankd.cli.common.record_source import open_source
+from rankd.cli.common.screen import print_line
 from rankd.cli.common.table import Column, print_json, print_separated, print_table
 from rankd.cli.look.accounting_field import by_task, fields, known_end
 from rankd.cli.look.counted_row import accounted_once
@@ -73,7 +74,13 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     add_limit(parser, ", but all with --summary")
     parser.add_argument(
-        "-X", "--allocations", action="store_true", help="accepted for Slurm's sake: there is always one line per job"
+        "-X", "--allocations", action="store_true", help="one line per job, without steps, as without --steps"
+    )
+    parser.add_argument(
+        "--steps",
+        action="store_true",
+        help="below each job, a line for each of the newest 20 steps and shells of its present or last run: 17.0;"
+        " they ran on the job's cores and in its time, so sums count the jobs only",
     )
     form = parser.add_mutually_exclusive_group()
     form.add_argument("-P", "--parsable2", action="store_true", help="separate fields with |")
@@ -108,6 +115,8 @@ def run(arguments: argparse.Namespace) -> int:
     known = fields(Known({}, {}, now))
     if arguments.per and not arguments.summary:
         raise Refused("usage", "--per needs --summary user, account or queue", "per")
+    if arguments.steps and arguments.summary:
+        raise Refused("usage", "--steps lists lines of jobs; leave out --summary", "steps")
     if arguments.helpformat:
         print(" ".join(field.header for field in known.values()))
         return 0
@@ -141,7 +150,15 @@ def _listed(source: Source, arguments: argparse.Namespace, wanted: AccountingFil
     if has_nothing(source, wanted, rows):
         return None
     rows.sort(key=by_task)
-    return rows if arguments.json else accounted_once(rows, wanted.ids or ())
+    shown = rows if arguments.json else accounted_once(rows, wanted.ids or ())
+    if not arguments.steps or arguments.allocations:
+        return shown
+    from rankd.cli.look.step_row import with_steps
+
+    shown, said = with_steps(source, shown)
+    for text in said:
+        print_line(f"rankd: {text}", error=True)
+    return shown
 
 
 def _of_summary(arguments: argparse.Namespace) -> list[Field]:

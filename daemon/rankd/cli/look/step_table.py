@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 from rankd.cli.common.duration import shown_duration, shown_time
 from rankd.cli.common.layout import Field, column_of, table_rows
 from rankd.cli.common.table import print_table
+from rankd.core.session.step_word import state_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rankd.store.engine.reading import Row
-
-_CAUSES = {"not_started": "not started", "lost": "lost", "job_ended": "ended with its job"}
 
 
 def print_steps(steps: Sequence[Row], count: int) -> None:
@@ -21,27 +20,6 @@ def print_steps(steps: Sequence[Row], count: int) -> None:
     fewer = f"; the newest {len(steps)}" if len(steps) < count else ""
     print(f"\n{count} step{'' if count == 1 else 's'}{fewer}")
     print_table([field.column() for field in _FIELDS], table_rows(_FIELDS, steps))
-
-
-def state_of(step: Row) -> str:
-    """How a step is, or how the worst of its tasks ended.
-
-    >>> ended = {"ended_at": 2.0, "exit_status": 3, "signal": None, "cause": None}
-    >>> state_of(ended), state_of(ended | {"ended_at": None}), state_of(ended | {"exit_status": None, "signal": 9})
-    ('exit 3', 'running', 'signal KILL')
-    >>> state_of(ended | {"cause": "not_started", "exit_status": 127})
-    'not started (127)'
-    """
-    if step["ended_at"] is None:
-        return "running"
-    if step["cause"] is not None:
-        why = _CAUSES.get(step["cause"]) or str(step["cause"])
-        return why if step["exit_status"] is None else f"{why} ({step['exit_status']})"
-    if step["signal"] is not None:
-        from rankd.core.model.signal_name import name_of_signal
-
-        return f"signal {name_of_signal(step['signal'])}"
-    return f"exit {step['exit_status']}"
 
 
 def _elapsed(step: Row) -> str:

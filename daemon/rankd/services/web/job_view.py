@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 
 from rankd.core.admission.privacy import Row
 from rankd.core.admission.submitter import Submitter
+from rankd.core.session.step_word import state_of
 from rankd.core.words import DECISIONS, OVERRIDES
 from rankd.services.web.bar import extent
 from rankd.services.web.page import Page
@@ -33,6 +34,7 @@ async def job(page: Page, asker: Submitter, given: Given) -> str:
         "_job.html", **found._asdict(), silent=silent(found.services, now), line=line, overrides=OVERRIDES,
         between=bars, attempts=attempts(found.events, line), sides=_sides(why), most_attempts=ATTEMPTS,
         ranks=rank_chart(page.ranks, found.job["id"], rank, now),
+        steps=[(step, state_of(step)) for step in found.job.get("steps") or ()],
     )  # fmt: skip
 
 

@@ -16,7 +16,10 @@ from rankd.cli.main import COMMANDS, _parser, main
         ("nodes -Nel", "there is no option -e: -N -l shows each node"),
         ("nodes -Nzl", "there is no option -z; "),
         ("queue -O jobid", "there is no option -O: -o takes columns by letters; `rankd queue -o %` lists them"),
-        ("queue --steps", "there is no option --steps: rankd lists jobs, not their steps"),
+        (
+            "queue --steps",
+            "there is no option --steps: it lists jobs; `rankd show JOB` and `rankd acct --steps JOB` list",
+        ),
         ("acct --brief", "there is no option --brief: -o names the columns"),
         ("submit --mail-type=END -- true", "there is no option --mail-type: sbatch's --mail-type is --notify"),
         ("submit -k -- true", "there is no option -k: sbatch's --no-kill has no effect in rankd"),

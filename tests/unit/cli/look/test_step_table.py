@@ -1,6 +1,7 @@
 """The steps of a job on a screen."""
 
-from rankd.cli.look.step_table import print_steps, state_of
+from rankd.cli.look.step_table import print_steps
+from rankd.core.session.step_word import state_of
 
 
 def step(number=0, **fields):
