@@ -54,6 +54,7 @@ async def test_a_job_without_its_client_is_hung_up_and_ended(broker, tmp_path):
             polite, rude = await intake.ended(1), await intake.ended(2)
     assert (polite.exit_status, Path(polite.stdout).read_text()) == (5, "hung up\n")
     assert polite.cause == "orphaned", "however it has ended: nobody else has ended it"
+    assert polite.message == "ended because its client had gone"
     assert (rude.cause, rude.signal) == ("orphaned", 15)
 
 

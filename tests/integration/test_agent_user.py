@@ -55,7 +55,7 @@ async def test_who_is_unknown_here_and_root_are_refused_and_told_what_to_do(brok
     async with stage(broker, reachable, run_as=SUBMITTER) as intake:
         await intake.order(starts=[of(start_of(1, "touch", f"{reachable}/ran"), user)])
         end = await intake.ended(1)
-    assert (end.cause, end.exit_status) == (cause, 126)
+    assert (end.cause, end.exit_status) == (cause, 125)
     assert f"'{user}'" in end.message
     assert "submit the job" in end.message
     assert not (reachable / "ran").exists()

@@ -249,15 +249,18 @@ def test_three_interrupts_within_a_second_cancel(screen):
 
 
 def test_a_job_that_may_runs_on_and_is_joined_again_with_its_last_output(site):
-    client = started(
-        site, "run", "-J", "stays", "--detach-ok", "--", "sh", "-c", "echo begun; read x; echo got $x; exit 6",
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-    )  # fmt: skip
+    script = "echo begun; read x; echo first $x; read y; echo got $y; exit 6"
+    client = started(site, "run", "-J", "stays", "--detach-ok", "--", "sh", "-c", script, stdin=subprocess.PIPE,
+                     stdout=subprocess.PIPE)  # fmt: skip
     assert client.stdout.readline() == b"begun\n"
+    client.stdin.write(b"a long line\n")
+    client.stdin.flush()
+    assert client.stdout.readline() == b"first a long line\n"
     client.kill()
     client.communicate()
     job = number_of(site, "stays")
-    assert ran(site, "attach", str(job), given=b"hello\n", status=6).stdout == b"begun\ngot hello\n"
+    shown = ran(site, "attach", str(job), given=b"hello\n", status=6).stdout
+    assert shown == b"begun\nfirst a long line\ngot hello\n"
 
 
 WITHOUT_RELAY = """

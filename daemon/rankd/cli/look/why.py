@@ -14,6 +14,7 @@ from rankd.cli.look.outcome_line import used, waited
 from rankd.core.errors import Unavailable
 from rankd.core.model.array import shown_name
 from rankd.core.model.nodelist import fold
+from rankd.core.model.signal_name import name_of_signal
 from rankd.core.model.wait_word import WAITED
 from rankd.core.words import DECISIONS, OVERRIDES, REASONS, STATES
 
@@ -199,6 +200,8 @@ def _state(answer: dict[str, Any]) -> str:
     shown = STATES.get(answer["state"], f"is {answer['state']}")
     where = f" on {answer['nodelist']}" if answer["nodelist"] else ""
     status = f" with exit status {answer['exit_status']}" if answer.get("exit_status") else ""
+    if answer.get("signal") and answer["state"] == "failed":
+        status = f" with signal {name_of_signal(answer['signal'])}"
     told = (answer.get("message") or "").removeprefix(f"{shown.removeprefix('was ')}: ")
     message = f": {told}" if told else ""
     return f"{shown}{where}{status}{message}{_by(answer)}"

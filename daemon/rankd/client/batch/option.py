@@ -175,7 +175,8 @@ def _add_files(group: argparse._ArgumentGroup) -> None:
         dest="stdout",
         metavar="FILE",
         help="standard output (default: job-N.out in the agent's output directory; for a script in the working"
-        " directory, slurm-N.out if it has #SBATCH lines or is the line of --wrap)",
+        " directory, slurm-N.out if it has #SBATCH lines or is the line of --wrap);"
+        " directories that are missing are made, with the user's rights",
     )
     group.add_argument(
         "-e",

@@ -12,6 +12,8 @@ from rankd.core.model.job import Event
 OUT_OF_MEMORY = "out_of_memory"
 """The cause of a part of which the kernel killed processes for memory, also if its command succeeded."""
 PROLOG_FAILED = "prolog_failed"
+ORPHANED, ORPHANED_MESSAGE = "orphaned", "ended because its client had gone"
+"""The cause and the message of an interactive job whose client has vanished."""
 REQUEUE_CAUSES = frozenset({"agent_stopped", "agent_restarted", "lost", "node_lost", NOT_TAKEN, PROLOG_FAILED})
 """Causes that are not the job's fault: its agent stopped, lost it or did not take it, its node is silent or unfit."""
 

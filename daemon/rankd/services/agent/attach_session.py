@@ -93,6 +93,9 @@ class AttachSession:
         self.allocation = grant.allocation
         self.name = str(grant.allocation) if wish.step is None else f"{grant.allocation}-{grant.session}"
         """That of the relay's socket, and of the step."""
+        self._of_input = grant.session if wish.replay_bytes else self.name
+        """Whose input it is: the relay counts that of each from 0. Who has started the job keeps its name over agents
+        of older versions."""
         self._wish = wish
         self._node = node
         self._publish = send
@@ -229,7 +232,7 @@ class AttachSession:
         self._lost = False
         first = kinds.LAST_PART if self._wish.replay_bytes else 0
         offsets = [self._offsets.get(stream, first) for stream in ("stdout", "stderr")]
-        await self._tell(frame(kinds.RESUME, 0, kinds.OFFSETS.pack(*offsets) + self.name.encode()))
+        await self._tell(frame(kinds.RESUME, 0, kinds.OFFSETS.pack(*offsets) + self._of_input.encode()))
 
     async def _tell(self, message: bytes) -> None:
         """Send to the relay. Without one it is lost: the client repeats what was not answered."""

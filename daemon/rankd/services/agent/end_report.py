@@ -17,6 +17,8 @@ from rankd.services.keeper.state import Leftover
 from rankd.wire.message import Report
 
 MOST_SHOWN = 10
+REFUSED = 125
+"""The exit status of a job that its node refuses, whatever its command is: that of ``rankd run``."""
 OWN_CAUSES = frozenset({NO_SUCH_USER, OWNER_ONLY, ROOT_REFUSED, NOT_TAKEN})
 """Refusals that are a job's cause themselves: its user can't run jobs on this node, or it waits for others again."""
 
@@ -29,8 +31,10 @@ def lost_report(entry: Entry[int], leftover: Leftover, now: float) -> Report:
 
 def refused_report(entry: Entry[int], refusal: Refused, now: float) -> Report:
     """The end of a job that does not run here."""
-    report = _never_attended(entry, refusal.code if refusal.code in OWN_CAUSES else "start_failed", now)
-    return msgspec.structs.replace(report, exit_status=NOT_EXECUTABLE, message=refusal.message)
+    is_own = refusal.code in OWN_CAUSES
+    report = _never_attended(entry, refusal.code if is_own else "start_failed", now)
+    status = REFUSED if is_own else NOT_EXECUTABLE
+    return msgspec.structs.replace(report, exit_status=status, message=refusal.message)
 
 
 def unhooked_report(entry: Entry[int], now: float) -> Report:

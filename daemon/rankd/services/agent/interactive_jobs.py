@@ -10,6 +10,7 @@ from pathlib import Path
 
 from rankd.bus.liveness import Loop
 from rankd.core.errors import Refused
+from rankd.core.model.outcome import ORPHANED
 from rankd.services.agent.attach_session import AttachSession, Node
 from rankd.services.agent.presence import Presence
 from rankd.services.agent.session import Send, Session
@@ -27,7 +28,6 @@ LOOP = "clients of interactive jobs"
 LOOK_EVERY_S = 1.0
 ABSENT_S = 5.0
 """If two looks are further apart, this process was stopped in between, and heard no client."""
-ORPHANED = "orphaned"
 HANG_UP_S = 1.0
 """Between SIGHUP and SIGTERM."""
 

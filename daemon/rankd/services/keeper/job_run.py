@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from rankd.core.model.job_environment import exit_of
-from rankd.core.model.outcome import OUT_OF_MEMORY, PROLOG_FAILED, memory_message
+from rankd.core.model.outcome import ORPHANED, ORPHANED_MESSAGE, OUT_OF_MEMORY, PROLOG_FAILED, memory_message
 from rankd.services.keeper.cgroup_job import GroupError, JobGroup, Used, measured, send
 from rankd.services.keeper.job_hooks import HURRIED, HookedJob
 from rankd.services.keeper.message import KeepJob, OrderJob, StartStep, end_of
@@ -338,7 +338,9 @@ class JobRun:
     def _ended(self, ended: Ended, settled: Settled, unkillable: int) -> Report:
         exit_status, number = exit_of(ended.returncode)
         too_large = self._cause is None and settled.oom_kills > 0
-        message = self._memory_message(settled.used) if too_large else None
+        message = ORPHANED_MESSAGE if self._cause == ORPHANED else None
+        if too_large:
+            message = self._memory_message(settled.used)
         if unkillable:
             message = f"{unkillable} processes of the job could not be killed and are still on the node"
         used = settled.used

@@ -44,8 +44,8 @@ OTHER_WITHIN = 500
 
 _COLUMNS = """
     id, "user", state, held_by, queue, partition, reason, reason_fact, expected_start_at, reserved_nodes, nodelist,
-    ended_at, exit_status, message, array_job, array_task, resources, constraints, exclusive, submitted_at, started_at,
-    time_limit_s, cores, max_rss_bytes, cpu_s, measured, waited_dependency_s, waited_held_s, waited_quota_s,
+    ended_at, exit_status, signal, message, array_job, array_task, resources, constraints, exclusive, submitted_at,
+    started_at, time_limit_s, cores, max_rss_bytes, cpu_s, measured, waited_dependency_s, waited_held_s, waited_quota_s,
     waited_resources_s, waited_reserved_s, waited_starting_s"""
 _KEPT = (DeviceState.TAKEN, DeviceState.DRAINED, DeviceState.FAILED)
 MOST_NAMED = 3

@@ -36,6 +36,7 @@ def test_what_is_not_enough_says_how_far_or_why():
             {"state": "failed", "exit_status": 126, "message": "the working directory /x does not exist"},
             "has failed on n1 with exit status 126: the working directory /x does not exist",
         ),
+        ({"state": "failed", "signal": 15}, "has failed on n1 with signal TERM"),
         ({"state": "cancelled", "nodelist": ""}, "was cancelled"),
         (
             {"state": "out_of_memory", "message": memory_message(2**30, None, None)},

@@ -26,13 +26,13 @@ def test_a_lost_job_has_its_start_if_that_is_known(started_at):
 
 
 @pytest.mark.parametrize(
-    ("code", "cause"),
-    [("no_such_user", "no_such_user"), ("not_taken", "not_taken"), ("bad_output", "start_failed")],
+    ("code", "cause", "status"),
+    [("no_such_user", "no_such_user", 125), ("not_taken", "not_taken", 125), ("bad_output", "start_failed", 126)],
 )
-def test_a_refused_job_tells_why(code, cause):
+def test_a_refused_job_tells_why(code, cause, status):
     report = refused_report(ENTRY, Refused(code, "not here"), 8.0)
     assert (report.allocation, report.job, report.kind, report.at) == (3, 9, "ended", 8.0)
-    assert (report.cause, report.exit_status, report.message, report.drain) == (cause, 126, "not here", None)
+    assert (report.cause, report.exit_status, report.message, report.drain) == (cause, status, "not here", None)
 
 
 def test_a_job_that_cannot_have_its_prolog_drains_the_node():
