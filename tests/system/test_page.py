@@ -220,3 +220,17 @@ def test_the_user_of_a_job_follows_what_it_writes_and_nobody_else_does(site, ali
         assert stream.next()["event"] == "end"
     assert Visitor(alice.base).ask(f"/live/log/{job}").status == 401
     assert alice.ask(f"/live/log/{job}?stream=x").status == 400
+
+
+def test_the_steps_of_a_job_are_on_its_page(site, alice):
+    job = site.rankd("submit", "--as", "alice", "--parsable", "--", "sleep", "1000").strip()
+    comes(lambda: site.rows("SELECT 1 FROM job WHERE id = ? AND state = 'running'", job))
+    site.rankd("shell", "--as", "alice", job, "--", "sh", "-c", "exit 3", status=3)
+
+    def is_shown() -> bool:
+        with Stream(alice, f"/job/{job}") as stream:
+            page = stream.next()["data"]
+        return "Steps</h2>" in page and ">exit 3<" in page and "sh -c &#39;exit 3&#39;" in page
+
+    comes(is_shown)
+    site.rankd("cancel", "--as", "alice", job)
