@@ -53,10 +53,11 @@ async def always() -> bool:
 
 
 class Frame(msgspec.Struct, frozen=True):
-    """A view's content, and the mark of the records that it shows."""
+    """A view's content, and the mark of the records that it shows. ``sent``: the event that tabs get, made once."""
 
     mark: str
     html: str
+    sent: bytes
 
 
 class _View:
@@ -142,7 +143,7 @@ class Live:
             return
         if view.frame is None or view.frame.html != html:
             mark = ".".join(str(number) for number in (*(self.newest or ()), crc32(html.encode())))
-            view.frame = Frame(mark, html)
+            view.frame = Frame(mark, html, event("view", html, mark))
             changed, view.changed = view.changed, asyncio.Event()
             changed.set()
 
@@ -192,7 +193,7 @@ class Live:
                 changed, frame = view.changed, view.frame
                 if frame is not None and frame.mark != sent:
                     sent, began = frame.mark, loop.time()
-                    yield event("view", frame.html, frame.mark)
+                    yield frame.sent
                     if loop.time() - began > SLOW_S:
                         yield event("reload", "this tab takes nothing in", "")
                         return
