@@ -31,6 +31,7 @@ class Queue(Stored):
 
     def values(self, context: FactorContext) -> FloatArray:
         """Per queue; parents have NaN in the context and get 0."""
-        factors = np.nan_to_num(context.groups.queue_factors, nan=0.0)
+        given = context.groups.queue_factors
+        factors = np.where(np.isnan(given), 0.0, given)
         largest = factors.max(initial=0.0)
         return factors / largest if largest > 0 else np.zeros_like(factors)

@@ -105,8 +105,8 @@ def _rank_level(
     if len(nodes) == 1:
         return _rank_only(tree, int(nodes[0]), int(group[0]), groups, ahead)
     values = level_fairshare[nodes]
-    # the order of tied nodes decides nothing
-    order = (-values).argsort() if len(groups.starts) == 1 else np.lexsort((-values, group))
+    is_one_group = len(groups.starts) == 1
+    order = (-values).argsort(kind="stable") if is_one_group else np.lexsort((-values, group))
     nodes, group = nodes[order], group[order]
     is_first = _run_starts(group, values[order])
     firsts, run = is_first.nonzero()[0], is_first.cumsum() - 1

@@ -158,8 +158,8 @@ class _Cycle:
         if self.problem.explain or self.problem.each:
             return
         kinds, at = self.problem.kinds, self.timeline.first_reserved
-        delaying = (kinds.limits_s > at - self.problem.now) & ~self.walk.always & (self.partition.n_jobs > 0)
-        if not delaying.any():
+        delaying = (kinds.limits_s > at - self.problem.now) & ~self.walk.always
+        if not self.walk.has_any(delaying):
             return
         free = np.minimum(self.table.free, self.timeline.kept_until(at).free)
         passed = self._without_room(self._largest_of(free))

@@ -213,6 +213,16 @@ class KindTable:
                 fits &= made.per_node[kinds, column] <= limit
         return bool(fits.any())
 
+    def any_between(self, kinds: IntArray, less: Mapping[str, int], most: Mapping[str, int]) -> bool:
+        """Whether any of these kinds, int64 (n,), is within ``most``, as in :meth:`any_within`, but not in ``less``."""
+        made = self._matrices()
+        found, before = ~made.asks_unknown[kinds], np.ones(len(kinds), dtype=bool)
+        for column, kind in enumerate(self._columns):
+            asked = made.per_node[kinds, column]
+            found &= asked <= max(most.get(kind, 0), 0)
+            before &= asked <= max(less.get(kind, 0), 0)
+        return bool((found & ~before).any())
+
     def _is_within(self, kind: int, most: Mapping[str, int]) -> bool:
         if self._asks_unknown[kind]:
             return False

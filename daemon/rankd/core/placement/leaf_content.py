@@ -15,23 +15,48 @@ _FEW_KINDS = 4096
 
 
 class LeafContent:
-    """A leaf's jobs by kind. ``kinds`` int64 (n_own_kinds,): ascending. ``counts``: the number of jobs of each.
+    """A leaf's jobs by kind. Several states of the partition may share one object."""
 
-    ``asked``: the sum of all jobs. Several states of the partition may share one object.
-    """
-
-    __slots__ = ("_has_exclusive", "_most", "_of", "_table", "_tasks", "asked", "counts", "kinds")
+    __slots__ = ("_asked", "_counted", "_has_exclusive", "_most", "_of", "_table", "_tasks")
 
     def __init__(self, of: IntArray, table: KindTable, tasks: IntArray | None = None) -> None:
-        """Count the jobs. ``of``: the kind of each job, ``tasks``: its tasks; int64 (n_jobs,). None: one each."""
+        """``of``: the kind of each job, ``tasks``: its tasks; int64 (n_jobs,). None: one each. Counted when needed."""
         self._of = of
         self._tasks = tasks
         self._table = table
         self._most: IntArray | None = None
         self._has_exclusive: bool | None = None
-        self.kinds, self.counts = _counted(of, len(table))
-        asked = self.counts if tasks is None else _summed(of, tasks, self.kinds)
-        self.asked: Resources = table.summed(self.kinds, asked)
+        self._counted: tuple[IntArray, IntArray] | None = None
+        self._asked: Resources | None = None
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether the jobs have been counted."""
+        return self._counted is not None
+
+    @property
+    def kinds(self) -> IntArray:
+        """The distinct kinds, int64 (n_own_kinds,), ascending."""
+        return self._numbers()[0]
+
+    @property
+    def counts(self) -> IntArray:
+        """The number of jobs of each of them, int64 (n_own_kinds,)."""
+        return self._numbers()[1]
+
+    def _numbers(self) -> tuple[IntArray, IntArray]:
+        if self._counted is None:
+            self._counted = _counted(self._of, len(self._table))
+        return self._counted
+
+    @property
+    def asked(self) -> Resources:
+        """The sum of all jobs."""
+        if self._asked is None:
+            kinds, counts = self._numbers()
+            asked = counts if self._tasks is None else _summed(self._of, self._tasks, kinds)
+            self._asked = self._table.summed(kinds, asked)
+        return self._asked
 
     @property
     def most(self) -> IntArray:
@@ -82,6 +107,6 @@ def _counted(kinds: IntArray, n_kinds: int) -> tuple[IntArray, IntArray]:
     """The distinct kinds, ascending, and the count of each."""
     if len(kinds) * _DENSE > n_kinds or n_kinds < _FEW_KINDS:
         counts = np.bincount(kinds, minlength=n_kinds)
-        found = np.flatnonzero(counts)
+        found: IntArray = counts.nonzero()[0]
         return found, counts[found]
     return np.unique(kinds, return_counts=True)

@@ -51,6 +51,10 @@ class OneLeaf:
             stream.pass_front()
         return None
 
+    def has_any(self, kinds: BoolArray) -> bool:
+        """Whether jobs of any of these kinds, bool (n_kinds,), were not tried."""
+        return bool(kinds[self._stream.waiting.kinds[self._stream.at :]].any())
+
     def started(self, kind: int, given: Resources) -> None:  # noqa: ARG002 - the amounts change no order here
         """The last job was placed."""
         self._limits.start(self._job)

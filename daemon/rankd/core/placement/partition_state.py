@@ -48,7 +48,11 @@ class PartitionState:
         self.contents: dict[int, LeafContent] = {}
         self._numbers: IntArray = np.zeros((0, 2), dtype=np.int64, order="F")
         """The columns of ``n_leaves`` and ``n_jobs``, with room for more kinds."""
-        self.n_leaves, self.n_jobs = self._numbers[:, 0], self._numbers[:, 1]
+        self._booked: dict[int, LeafContent] = {}
+        """By place, the contents that are in the numbers and in the pending amounts."""
+        self._unbooked: set[int] = set()
+        """The leaves whose contents have changed since."""
+        self._is_pending_given = False
         self.changed: set[int] | None = None
         self._total: Resources = {}
         self._jobs: dict[int, WaitingJobs] = {}
@@ -85,7 +89,7 @@ class PartitionState:
             self.kinds, self._n_types, self._known = problem.kinds, problem.kinds.n_types, {}
             self._tree = QueueTree([])
         is_same = problem.queues is self.index.views and problem.pending is None and total == self._total
-        is_new = not self._tree.lives or not is_same
+        is_new, self._is_pending_given = not self._tree.lives or not is_same, problem.pending is not None
         if is_new:
             self._plant(problem, total)
         self._count_new_kinds()
@@ -97,6 +101,20 @@ class PartitionState:
         self._stale |= touched
         if self.only_leaf is None:
             self._refresh()
+        elif problem.explain:
+            self._book()
+
+    @property
+    def n_leaves(self) -> IntArray:
+        """The number of leaves with jobs of each kind, int64 (n_kinds,)."""
+        self._book()
+        return self._numbers[: len(self.kinds), 0]
+
+    @property
+    def n_jobs(self) -> IntArray:
+        """The number of jobs of each kind, int64 (n_kinds,)."""
+        self._book()
+        return self._numbers[: len(self.kinds), 1]
 
     @property
     def tree(self) -> QueueTree:
@@ -114,7 +132,7 @@ class PartitionState:
         return leaf if len(leaf.streams) == 1 else None
 
     def live(self, place: int) -> LiveQueue:
-        """The queue at this place. Its amounts and jobs are up to date, but its key may not be."""
+        """The queue at this place. What it uses and its jobs are up to date; what is pending and its key may not be."""
         return self._tree.lives[place]
 
     def _plant(self, problem: PartitionProblem, total: Resources) -> None:
@@ -124,7 +142,7 @@ class PartitionState:
         self._total, self.contents, self._jobs = dict(total), {}, {}
         self.totals = [(kind, total[kind]) for kind in sorted(total) if total[kind] > 0]
         self._numbers = np.zeros((len(self.kinds), 2), dtype=np.int64, order="F")
-        self.n_leaves, self.n_jobs = self._numbers[:, 0], self._numbers[:, 1]
+        self._booked, self._unbooked = {}, set()
         lives: list[LiveQueue] = []
         self._n_children, self._named, self._heavier = [0] * len(problem.queues), set(), set()
         self._given, self._using, self._leaf_kinds = ([], []), set(), None
@@ -137,10 +155,7 @@ class PartitionState:
         self._tree, self._stale = QueueTree(lives), set()
 
     def _count_new_kinds(self) -> None:
-        n_kinds = len(self.kinds)
-        if n_kinds > len(self.n_leaves):
-            self._numbers = with_room(self._numbers, n_kinds, "F")
-            self.n_leaves, self.n_jobs = self._numbers[:n_kinds, 0], self._numbers[:n_kinds, 1]
+        self._numbers = with_room(self._numbers, len(self.kinds), "F")
 
     def _update_used(self, used: Mapping[int, Resources]) -> set[int]:
         touched: set[int] = set()
@@ -198,30 +213,38 @@ class PartitionState:
         self.contents[leaf.place], self._jobs[leaf.place] = content, jobs
         if content is not before:
             self._look_again_at(leaf.place)
-            self._count(before, -1)
-            self._count(content, 1)
-            if problem.pending is None:
-                self._charge(leaf, before, content)
+            self._unbooked.add(leaf.place)
 
     def _content(self, queue: int, jobs: WaitingJobs) -> LeafContent:
         known = self._known.get(queue)
-        if known is None or not known.is_of(jobs.kinds, self.kinds, jobs.tasks):
+        if known is None or not known.is_counted or not known.is_of(jobs.kinds, self.kinds, jobs.tasks):
             known = self._known[queue] = LeafContent(jobs.kinds, self.kinds, jobs.tasks)
         return known
 
     def _empty(self, leaf: LiveQueue) -> None:
-        content = self.contents.pop(leaf.place)
-        del self._jobs[leaf.place]
+        del self.contents[leaf.place], self._jobs[leaf.place]
         self._look_again_at(leaf.place)
         self._known.pop(leaf.view.id, None)
         leaf.streams = []
-        self._count(content, -1)
-        self._charge(leaf, content, None)
+        self._unbooked.add(leaf.place)
+
+    def _book(self) -> None:
+        """Count the jobs of the leaves that have changed, and add them to the pending amounts."""
+        changed, self._unbooked = self._unbooked, set()
+        for place in changed:
+            before, content = self._booked.pop(place, None), self.contents.get(place)
+            if content is not None:
+                self._booked[place] = content
+            if content is not before:
+                self._count(before, -1)
+                self._count(content, 1)
+                if not self._is_pending_given:
+                    self._charge(self._tree.lives[place], before, content)
 
     def _count(self, content: LeafContent | None, sign: int) -> None:
         if content is not None:
-            self.n_leaves[content.kinds] += sign
-            self.n_jobs[content.kinds] += sign * content.counts
+            self._numbers[content.kinds, 0] += sign
+            self._numbers[content.kinds, 1] += sign * content.counts
 
     def _charge(self, leaf: LiveQueue, before: LeafContent | None, content: LeafContent | None) -> None:
         """Add the change of the leaf's pending amounts to all queues on its path."""
@@ -233,6 +256,7 @@ class PartitionState:
 
     def _refresh(self) -> None:
         """Compute new keys for the queues that have changed, and the queues above them."""
+        self._book()
         tree, totals, touched, self._stale = self._tree, self.totals, self._stale, set()
         whole, above = set(touched), self.index.above.tolist()
         for place in touched:

@@ -59,6 +59,10 @@ class ShortestFirst:
         self._left -= 1
         return self._turn
 
+    def has_any(self, kinds: BoolArray) -> bool:
+        """Whether there may be jobs of any of these kinds, bool (n_kinds,)."""
+        return bool(kinds.any())
+
     def _is_passed(self) -> bool:
         turn = self._turn
         if self.always[turn.kind] or (turn.queue, turn.kind) in self._blocked:

@@ -83,6 +83,10 @@ class Traversal:
             self._leave_out(live)
         return None
 
+    def has_any(self, kinds: BoolArray) -> bool:
+        """Whether there are jobs of any of these kinds, bool (n_kinds,)."""
+        return self._partition.has_any(kinds)
+
     def _leave_out(self, leaf: LiveQueue) -> None:
         """Count the leaf if it has only blocked jobs. After several of them, leave out all such leaves."""
         if leaf.best is not None:

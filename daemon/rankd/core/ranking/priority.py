@@ -162,7 +162,8 @@ def _expand(values: FloatArray, outside: float, groups: IntArray | None) -> Floa
     if not len(values):
         return np.full(len(groups), outside)
     expanded: FloatArray = values[groups]
-    return np.where(groups < 0, outside, expanded) if (groups < 0).any() else expanded
+    has_none = groups < 0
+    return np.where(has_none, outside, expanded) if has_none.any() else expanded
 
 
 def _keys(factor: Factor, context: FactorContext) -> IntArray:

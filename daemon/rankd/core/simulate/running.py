@@ -27,6 +27,8 @@ class Running:
         no_rows, no_vectors = np.empty(0, dtype=np.int64), np.empty((0, len(nodes.types) + 1), dtype=np.int64)
         self.held = Held(no_rows, no_vectors, np.empty(0), free=nodes.whole)
         self.next_end_s = math.inf
+        self.all_expected = True
+        """Whether the jobs that ended last were expected to end then."""
         self._most_free: dict[str, int] | None = None
 
     def __len__(self) -> int:
@@ -73,6 +75,8 @@ class Running:
 
     def _devices(self) -> Mapping[int, int]:
         """The devices that are held, by row of nodes."""
+        if not self._sets:
+            return {}
         held: dict[int, int] = {}
         for sets in self._sets.values():
             for row, devices in sets.items():
@@ -83,13 +87,17 @@ class Running:
         """Forget the jobs that have ended by now; returns their places, int64 (n,), ascending."""
         if self.next_end_s > now:
             return self._places[:0]
-        runs, self._most_free = self._ends_s > now, None
-        ended = np.unique(self._places[~runs])
+        runs, self._most_free, held = self._ends_s > now, None, self.held
+        over = ~runs
+        ended = self._places[over]
+        if len(ended) > 1:
+            ended = np.unique(ended)
         for place in ended.tolist() if self._sets else ():
             self._sets.pop(place, None)
-        self._places, self._ends_s, held = self._places[runs], self._ends_s[runs], self.held
+        self.all_expected = bool((held.ends_at[over] <= now).all())
+        self._places, self._ends_s = self._places[runs], self._ends_s[runs]
         self._latest_s = self._latest_s[runs]
-        free = _changed(self.free, held.rows[~runs], held.vectors[~runs])
+        free = _changed(self.free, held.rows[over], held.vectors[over])
         self.held = Held(held.rows[runs], held.vectors[runs], held.ends_at[runs], self._devices(), free)
         self.next_end_s = float(self._ends_s.min(initial=math.inf))
         return ended

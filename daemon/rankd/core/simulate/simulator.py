@@ -9,7 +9,7 @@ partition, unless no node there has room for any pending job, or what waits is k
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 import numpy as np
@@ -90,8 +90,9 @@ class Simulation:
     def decisions(self, until: float = math.inf) -> Iterator[Decision]:
         """Go from event to event, up to ``until``, and return what each cycle decides."""
         while (now := self._next_s()) < math.inf and now <= until:
+            free_before = self.parts[0].running.most_free if self._stands else {}
             has_ended, new = self._end(now), self._submit(now)
-            if has_ended or any(part.reserved_s <= now for part in self.parts):
+            if any(part.reserved_s <= now for part in self.parts) or (has_ended and not self._still(free_before)):
                 self._stands = False
             if self._stands and not self._may_pass(new):
                 continue
@@ -130,6 +131,14 @@ class Simulation:
         self._order.add(new)
         self._arrived = last
         return new
+
+    def _still(self, free_before: Mapping[str, int]) -> bool:
+        """After ends at a standstill: whether all ended when they were expected to, and no job has room only now."""
+        running = self.parts[0].running
+        if not self._stands or not running.all_expected:
+            return False
+        kinds = self._kinds.of_jobs[self._order.pending()]
+        return not self._kinds.table.any_between(kinds, free_before, running.most_free)
 
     def _may_pass(self, new: IntArray) -> bool:
         """At a standstill: whether any of the new jobs may start, or change what is reserved for others."""
