@@ -95,3 +95,25 @@ def _without_gpu(node):
         return {kind: value for kind, value in amounts.items() if kind != "gpu"}
 
     return msgspec.structs.replace(node, capacity=rest(node.capacity), used=rest(node.used))
+
+
+def random_table(rng):
+    shapes = [
+        shape(resources={name: rng.randint(1, 4) for name in "abc" if rng.random() < 0.6}, exclusive=rng.random() < 0.2)
+        for _ in range(rng.randint(1, 20))
+    ]
+    return KindTable([kind(one) for one in shapes], known="ab" if rng.random() < 0.5 else "abc")
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_questions_about_all_kinds_have_the_answers_of_each_of_them(seed):
+    rng = random.Random(seed)
+    table, every = random_table(rng), np.arange(20)
+    less, most = ({name: rng.randint(0, 5) for name in "abc" if rng.random() < 0.8} for _ in range(2))
+    every, is_empty = every[: len(table)], rng.random() < 0.5
+    within = [~table.asking_more(room, has_empty_node=True) for room in (less, most)]
+    assert table.any_within(every, most) == within[1].any()
+    assert [table.any_within(every[place : place + 1], most) for place in every] == within[1].tolist()
+    assert table.any_between(every, less, most) == (within[1] & ~within[0]).any()
+    more = table.asking_more(most, has_empty_node=is_empty)
+    assert table.asks_more(most, has_empty_node=is_empty) == more.any()

@@ -28,6 +28,7 @@ def test_jobs_end_after_their_run_times_and_are_expected_to_end_at_their_limits(
     assert running.held.ends_at.tolist() == [120.0, 120.0]
     assert running.end(104.0).tolist() == []
     assert running.end(105.0).tolist() == [1]
+    assert not running.all_expected
     assert (running.next_end_s, len(running)) == (110.0, 1)
     assert running.end(110.0).tolist() == [0]
     assert running.next_end_s == math.inf

@@ -45,3 +45,15 @@ def test_other_sites_can_not(site):
 def test_jobs_that_may_run_longer_than_the_scheduler_expects_can_not():
     assert not can_stand(a_site(4), runtime="mean2")
     assert not can_stand(a_site(4), [a_job(0, 99, 1, 9)])
+
+
+def cycles(*jobs):
+    """The instants at which there is a cycle, in a pool of 4."""
+    return [one.now for one in Simulation(a_site(4), jobs).decisions()]
+
+
+def test_an_end_at_the_limit_needs_no_cycle_if_nobody_has_room_only_now():
+    running, head, small = a_job(0, 50, 2, 50), a_job(0, 9, 4, 9), a_job(0, 60, 1, 60)
+    assert cycles(a_job(0, 5, 1, 5), running, head, small) == [0, 50, 59]
+    assert cycles(a_job(0, 5, 1, 9), running, head, small) == [0, 5, 50, 59]
+    assert cycles(a_job(0, 5, 1, 5), running, head, a_job(0, 60, 2, 60)) == [0, 5, 50, 59]
