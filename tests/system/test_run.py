@@ -416,6 +416,24 @@ def test_a_step_in_a_job_has_its_tasks_and_its_own_status(site):
     assert {tuple(line.split()[1:]) for line in lines} == {("FAILED", "3:0")}
 
 
+@pytest.mark.parametrize("numbers", [[signal.SIGTERM], [signal.SIGHUP], [signal.SIGINT] * 3])
+def test_who_ends_the_client_of_a_shell_ends_what_it_has_started(site, numbers):
+    job = site.rankd("submit", "--parsable", "--", "sleep", "1000").strip()
+    comes(lambda: site.rows("SELECT 1 FROM job WHERE id = ? AND state = 'running'", job))
+    script = "trap '' INT; echo ready; while :; do sleep 0.1; done"
+    client = started(site, "shell", job, "--", "sh", "-c", script, stdout=subprocess.PIPE)
+    assert client.stdout.readline() == b"ready\n"
+    for number in numbers:
+        client.send_signal(number)
+        time.sleep(0.02)  # else equal ones become one
+    assert client.wait(PATIENCE_S) == 125
+    client.stdout.close()
+    ended = "SELECT signal FROM job_step WHERE job_id = ? AND ended_at IS NOT NULL"
+    first = signal.SIGHUP if numbers == [signal.SIGHUP] else signal.SIGTERM
+    assert [step["signal"] for step in comes(lambda: site.rows(ended, job))] == [first]
+    site.rankd("cancel", job)
+
+
 def test_a_step_has_a_directory_of_its_own_and_refuses_what_it_cannot_do(site, tmp_path):
     steps = f"export RANKD_DIR={site.directory}; srun -D {tmp_path} --mem 1G pwd; srun -o file true; echo $?"
     steps += "; srun no-such-command; echo $?; srun /etc/passwd; echo $?"

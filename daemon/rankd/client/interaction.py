@@ -165,6 +165,10 @@ class Interaction:
         if self._interrupts.add(time.monotonic()):
             self._on_cancel()
             return
+        await self.signal(number)
+
+    async def signal(self, number: int) -> None:
+        """Send a signal to the processes."""
         for each in self._attachments:
             await each.signal(number)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from contextlib import suppress
@@ -42,6 +43,8 @@ SOON_S, FORECAST_S = 0.5, 10.0
 """The shortest times between two questions for a job's forecast: if its reason has changed, and if it has not."""
 LEAVE_S = 5.0
 """How long a cancelled job's end is waited for while nobody answers."""
+STEP_GRACE_S = 2.0
+"""How long a step that is to end gets until it is killed, and then until it is left."""
 
 
 class Manner(NamedTuple):
@@ -82,6 +85,7 @@ class RunningJob:
         self._has_begun = False
         self._status: int | None = None
         self._left = asyncio.Event()
+        self._is_step = False
         self._foreseen: JobWhen | None = None
         self._foresee_s: tuple[float, float] | None = None
         self._reason: str | None = None
@@ -212,8 +216,14 @@ class RunningJob:
 
     async def step(self, wish: JobAttach, parts: Parts) -> int:
         """Start a command in a job, and follow it; returns the largest exit status of its tasks."""
+        self._is_step = True
+        return await self._unless_left(self._step(wish, parts))
+
+    async def _step(self, wish: JobAttach, parts: Parts) -> int:
         self._begin()
         ends = await self._interaction.run(wish, parts)
+        if self._status is not None:
+            return self._status
         found = [exit_status_of("failed", None, end.exit_status, end.signal) for end in ends if end is not None]
         return max(found, default=NOT_THE_COMMANDS)
 
@@ -292,13 +302,25 @@ class RunningJob:
             self._manner.tell(message)
         return exit_status_of(record["state"], record.get("cause"), record["exit_status"], record["signal"])
 
-    def cancel(self, status: int = NOT_THE_COMMANDS) -> None:
-        """Cancel the job; this command then ends with the status."""
+    def cancel(self, status: int = NOT_THE_COMMANDS, number: int = signal.SIGTERM) -> None:
+        """Cancel the job, or end the step, first by this signal; this command then ends with the status."""
         self._status = status
-        if self.id is None:
+        if self._cancelling is not None:
+            return
+        if self._is_step:
+            self._cancelling = asyncio.get_running_loop().create_task(self._end_step(number))
+        elif self.id is None:
             self._left.set()
-        elif self._cancelling is None:
+        else:
             self._cancelling = asyncio.get_running_loop().create_task(self._cancel())
+
+    async def _end_step(self, number: int) -> None:
+        """End the processes of a step; whatever becomes of them, this command ends."""
+        for each in (number, signal.SIGKILL):
+            await self._interaction.signal(each)
+            await asyncio.sleep(STEP_GRACE_S)
+        await self._interaction.leave()
+        self._left.set()
 
     async def _cancel(self) -> None:
         try:
@@ -323,7 +345,7 @@ class RunningJob:
     async def on_end(self, *, hung_up: bool) -> None:
         """This process is to end: the job is cancelled, unless it may run on. ``hung_up``: the terminal has gone."""
         if not self._manner.stays:
-            self.cancel()
+            self.cancel(number=signal.SIGHUP if hung_up else signal.SIGTERM)
             return
         await self._interaction.leave()
         self._left.set()
