@@ -13,6 +13,7 @@ from rankd.bus.connection import Bus
 from rankd.bus.refusal import respond_error
 from rankd.client.asker import Asker
 from rankd.client.attachment import Attachment
+from rankd.client.interaction import _opened
 from rankd.core.errors import Refused
 from rankd.wire.codec import decode_strict, encode
 from rankd.wire.session import (
@@ -258,3 +259,26 @@ async def test_a_session_that_is_gone_is_read_to_the_end_from_the_file(broker):
         played.session._fail(Refused("session_gone", "it has ended"))
         await played.session.read_to_the_end()
     assert (bytes(played.shown), played.session.failure) == (b"0123456", None)
+
+
+async def test_a_process_of_a_job_waits_until_rankd_has_heard_of_its_start(broker):
+    alice, asked = Asker("alice"), []
+    async with Bus(broker.url, "node") as node, Bus(broker.url, "client") as client:
+
+        async def answer(message):
+            asked.append(id_ := msgspec.json.decode(message.data, type=JobAttach).session)
+            if len(asked) in (1, 2):
+                await respond_error(message, Refused("not_started", "job 1 is pending", "id", status=409))
+                return
+            opened = SessionOpened(
+                session=id_, subject="", node="n1", nodes=["n1"], attempt=1, attempts=1, state="running"
+            )
+            await node.client.publish(message.reply, encode(opened))
+
+        await node.client.subscribe(alice.subject("job.attach"), cb=answer)
+        await node.client.flush()
+        session = Attachment(client, alice, JobAttach(id=1), lambda *_: None, ("stdout",))
+        with pytest.raises(Refused, match="pending"):
+            await _opened(session)
+        assert (await _opened(session, is_within=True)).node == "n1"
+    assert len(asked) == 3

@@ -162,7 +162,7 @@ class Sessions:
     async def _shell(self, name: str, content: bytes, ending: str | None) -> Seen:
         """What is written to a command in a running job comes back, and its end is recorded."""
         user = self._random.choice(USERS)
-        submitted = await self._submitted(name, user, "exec sleep 300")
+        submitted = await self._submitted(name, user, "exec sleep 120")
         if (job := await self._running(name)) is None:
             return Seen(name, Part.WHOLE, b"", b"", 125, ending, said=bytes(submitted.errors), step=9)
         words = ["shell", "--as", user, str(job), "--", "sh", "-c", "cat; exit 9"]

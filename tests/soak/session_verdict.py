@@ -101,7 +101,7 @@ def _wrong_step(one: Seen, job: Mapping[str, Any]) -> list[str]:
     """Of a client of a step. Its job has ended by itself, was cancelled after the step, or was lost."""
     steps = job["steps"]
     wrong = [f"step {step['number']} has no end" for step in steps if step["ended_at"] is None]
-    if job["cause"] not in (None, "cancel"):
+    if job["cause"] not in (None, "cancel") or job["state"] == "completed":  # it has ended before its step
         if one.status == 0:
             wrong.append(f"it ended with 0, and its job is {job['state']}")
         return wrong

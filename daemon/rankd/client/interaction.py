@@ -16,7 +16,7 @@ from rankd.client.attachment import Attachment, Rest
 from rankd.client.input_pump import InputPump
 from rankd.client.output_writer import Labels, OutputWriter
 from rankd.client.run_status import Interrupts, nodes_of_tasks
-from rankd.core.errors import RankdError, Unavailable
+from rankd.core.errors import RankdError, Refused, Unavailable
 from rankd.wire.session import Exited, JobAttach, SessionOpened
 
 INTERRUPT = b"\x03"
@@ -52,6 +52,8 @@ class Interaction:
     ) -> None:
         self.rest: Rest | None = None
         """Has in files what a node does not keep for the session any more; None: nobody has it."""
+        self.is_within = False
+        """Whether this process is one of the job: it runs, also if rankd has not heard of its start yet."""
         self._bus = bus
         self._who = who
         self._ends = ends
@@ -105,7 +107,7 @@ class Interaction:
 
     async def _sessions(self, wish: JobAttach, parts: Parts) -> list[Exited | None]:
         first = self._attachment(wish, 0)
-        opened = await _opened(first)
+        opened = await _opened(first, is_within=self.is_within)
         nodes = [opened.node] if wish.node else nodes_of_tasks(opened.nodes[: parts.nodes], parts.tasks)
         ranks = range(1, len(nodes))
         others = [self._attachment(_of_task(wish, nodes, rank, opened.step), rank) for rank in ranks]
@@ -217,8 +219,8 @@ async def _all_opened(attachments: Sequence[Attachment]) -> None:
             group.create_task(open_one(each))
 
 
-async def _opened(attachment: Attachment) -> SessionOpened:
-    """Open a session; again while the node or rankd does not answer.
+async def _opened(attachment: Attachment, *, is_within: bool = False) -> SessionOpened:
+    """Open a session; again while the node or rankd does not answer. ``is_within``: also until the job has started.
 
     Raises:
         RankdError: the refusal.
@@ -227,4 +229,8 @@ async def _opened(attachment: Attachment) -> SessionOpened:
         try:
             return await attachment.open()
         except Unavailable:
+            await asyncio.sleep(OPEN_PAUSE_S)
+        except Refused as error:
+            if error.code != "not_started" or not is_within:
+                raise
             await asyncio.sleep(OPEN_PAUSE_S)

@@ -214,9 +214,12 @@ class RunningJob:
         await self._interaction.run(wish)
         return self._unless_missing(self._status_of(await self._until_ended()))
 
-    async def step(self, wish: JobAttach, parts: Parts) -> int:
-        """Start a command in a job, and follow it; returns the largest exit status of its tasks."""
-        self._is_step = True
+    async def step(self, wish: JobAttach, parts: Parts, *, is_within: bool) -> int:
+        """Start a command in a job, and follow it; returns the largest exit status of its tasks.
+
+        ``is_within``: this process is one of the job.
+        """
+        self._is_step, self._interaction.is_within = True, is_within
         return await self._unless_left(self._step(wish, parts))
 
     async def _step(self, wish: JobAttach, parts: Parts) -> int:

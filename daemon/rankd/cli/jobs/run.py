@@ -247,7 +247,12 @@ def _in_job(
     step = Step(command=command, pty=pty, env=env, cwd=cwd, begins=True)
     node = getattr(arguments, "node", None)
     wish = JobAttach(id=job, stdin=stdin, node=node, rows=rows, columns=columns, step=step)
-    return _followed(arguments, lambda running: running.step(wish, Parts(*parts)), pty=pty, stdin=stdin)
+    is_within = os.environ.get("RANKD_JOB_ID") == str(job)
+
+    def follow(running: RunningJob) -> Coroutine[Any, Any, int]:
+        return running.step(wish, Parts(*parts), is_within=is_within)
+
+    return _followed(arguments, follow, pty=pty, stdin=stdin)
 
 
 def _command(arguments: argparse.Namespace) -> list[str]:
