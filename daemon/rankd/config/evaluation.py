@@ -28,9 +28,9 @@ from rankd.config.queues import QueuesRead, read_queue_document
 from rankd.core.errors import ConfigurationError, Problem
 from rankd.core.evaluate.check import Range
 from rankd.core.evaluate.document import Document, JobEntry, decode
-from rankd.core.evaluate.evaluate import Given, Surroundings, evaluate
+from rankd.core.evaluate.evaluate import Given, Surroundings, evaluate, evaluate_ranks
 from rankd.core.evaluate.queue_catalogue import QueueCatalogue
-from rankd.core.evaluate.result import Result, Warned
+from rankd.core.evaluate.result import Ranks, Result, Warned
 from rankd.core.model.job import State
 from rankd.core.model.queue import Partition
 from rankd.core.model.setting import PrioritySettings
@@ -72,20 +72,29 @@ class Evaluator:
             ConfigurationError: with every problem of the document; paths begin with ``$``.
         """
         document = self._filled(decode(data))
+        return evaluate(document, self._surroundings(document))
+
+    def ranks(self, document: Document) -> Ranks:
+        """Only the ranks that a document's jobs get: a fraction of the time and memory.
+
+        Raises:
+            ConfigurationError: as :meth:`evaluate`.
+        """
+        filled = self._filled(document)
+        return evaluate_ranks(filled, self._surroundings(filled))
+
+    def _surroundings(self, document: Document) -> Surroundings:
         queues = self._queues(document)
         settings = document.priority or PrioritySettings()
-        return evaluate(
-            document,
-            Surroundings(
-                catalogue=queues.catalogue,
-                warnings=queues.warnings,
-                factors=_factors(document, settings, self._worker),
-                ranges=_ranges(document),
-                node_sorts=queues.node_sorts,
-                application_sorts=queues.application_sorts,
-                classes=() if self._configuration is None else self._configuration.classes,
-                default_qos=self._default_qos(document),
-            ),
+        return Surroundings(
+            catalogue=queues.catalogue,
+            warnings=queues.warnings,
+            factors=_factors(document, settings, self._worker),
+            ranges=_ranges(document),
+            node_sorts=queues.node_sorts,
+            application_sorts=queues.application_sorts,
+            classes=() if self._configuration is None else self._configuration.classes,
+            default_qos=self._default_qos(document),
         )
 
     def _filled(self, document: Document) -> Document:

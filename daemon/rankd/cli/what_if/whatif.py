@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rankd.client.place import Place
     from rankd.config.configuration import Configuration
     from rankd.core.evaluate.document import Document, JobEntry
-    from rankd.core.evaluate.result import Result
+    from rankd.core.evaluate.result import Ranks, Result
     from rankd.core.evaluate.variation import Variation
     from rankd.core.evaluate.whatif import Landing, WhatIf
     from rankd.core.model.access import AccessList
@@ -129,8 +129,15 @@ def report(arguments: argparse.Namespace, other: Configuration | None) -> int:
         configuration = with_live_inputs(arguments, other)
     varied = _varied(present, configuration, found.given, arguments)
     new = [] if requests is None else new_jobs(arguments, requests, configuration, live.now)
-    before, after = Evaluator().evaluate(_encoded(live)), Evaluator().evaluate(_encoded(with_jobs(varied, new)))
-    landings = [landing(entry.id, after, with_jobs(varied, new)) for entry in new]
+    before: Result | Ranks
+    after: Result | Ranks
+    landings = []
+    if requests is None:  # then only ranks are told
+        before, after = Evaluator().ranks(live), Evaluator().ranks(decode(_encoded(varied)))
+    else:
+        changed_state = with_jobs(varied, new)
+        before, decided = Evaluator().evaluate(_encoded(live)), Evaluator().evaluate(_encoded(changed_state))
+        landings, after = [landing(entry.id, decided, changed_state) for entry in new], decided
     changed = [move for move in moves(before, after) if move.job not in {entry.id for entry in new}]
     answer = WhatIf(
         generation=found.generation,
@@ -220,7 +227,7 @@ def _encoded(document: Document) -> bytes:
     return msgspec.json.encode(document)
 
 
-def _refused(before: Result, after: Result) -> list[str]:
+def _refused(before: Result | Ranks, after: Result | Ranks) -> list[str]:
     already = {row.job for row in before.rejected}
     return [f"job {row.job}: {row.message}" for row in after.rejected if row.job not in already]
 

@@ -14,9 +14,11 @@ from rankd.core.evaluate.result import (
     AllocationResult,
     AssociationResult,
     FactorRow,
+    JobRank,
     JobResult,
     NodeScore,
     QueueResult,
+    Ranks,
     ReservationResult,
     Result,
     Warned,
@@ -74,6 +76,17 @@ def answer(
         ],
         warnings=[*warnings, *_warnings(situation, ranking)],
     )
+
+
+def ranks_of(situation: Situation, ranking: Ranking, rejected: list[Rejection]) -> Ranks:
+    """The part of the output that concerns only the order of the jobs."""
+    ranks = {number: rank for rank, number in enumerate(ranking.ids.tolist(), start=1)}
+    priorities = ranking.priorities.priorities.tolist()
+    jobs = [
+        JobRank(id=job.entry.id, priority=priority, rank=ranks.get(job.number))
+        for job, priority in zip(situation.pending, priorities, strict=True)
+    ]
+    return Ranks(rejected=rejected, jobs=jobs)
 
 
 class _Tasks:

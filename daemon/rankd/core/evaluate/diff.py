@@ -7,7 +7,9 @@ import math
 import msgspec
 
 from rankd.core.evaluate.document import Id
-from rankd.core.evaluate.result import JobResult, Result
+from rankd.core.evaluate.result import JobRank, JobResult, Ranks, Result
+
+_Ranked = JobResult | JobRank
 
 
 class Move(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,15 +26,16 @@ class Move(msgspec.Struct, frozen=True, kw_only=True):
     priority_after: int | None
 
 
-def moves(before: Result, after: Result) -> list[Move]:
+def moves(before: Result | Ranks, after: Result | Ranks) -> list[Move]:
     """Jobs whose rank differs, sorted by their rank in ``after``. Jobs without a rank there are last."""
-    old, new = ({job.id: job for job in result.jobs} for result in (before, after))
+    old: dict[Id, _Ranked] = {job.id: job for job in before.jobs}
+    new: dict[Id, _Ranked] = {job.id: job for job in after.jobs}
     found = [_move(id_, old.get(id_), new.get(id_)) for id_ in dict.fromkeys([*new, *old])]
     changed = [move for move in found if move.rank_before != move.rank_after]
     return sorted(changed, key=lambda move: math.inf if move.rank_after is None else move.rank_after)
 
 
-def _move(id_: Id, old: JobResult | None, new: JobResult | None) -> Move:
+def _move(id_: Id, old: _Ranked | None, new: _Ranked | None) -> Move:
     before, after = (None if job is None else job.rank for job in (old, new))
     return Move(
         job=id_,

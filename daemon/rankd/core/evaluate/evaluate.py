@@ -16,21 +16,21 @@ from rankd.core.admission.class_check import read_class
 from rankd.core.admission.priority_class import ClassTable
 from rankd.core.errors import ConfigurationError, Problem, Refused
 from rankd.core.evaluate.accounts import Accounts
-from rankd.core.evaluate.admission import Rules
-from rankd.core.evaluate.answer import answer
+from rankd.core.evaluate.admission import Rejection, Rules
+from rankd.core.evaluate.answer import answer, ranks_of
 from rankd.core.evaluate.check import Range, check
 from rankd.core.evaluate.document import Document
 from rankd.core.evaluate.first_use import admit_making_queues
 from rankd.core.evaluate.placing import NodeSorts, place
 from rankd.core.evaluate.queue_catalogue import QueueCatalogue
-from rankd.core.evaluate.result import Result, Warned
-from rankd.core.evaluate.state import ApplicationSorts, build
+from rankd.core.evaluate.result import Ranks, Result, Warned
+from rankd.core.evaluate.state import ApplicationSorts, Situation, build
 from rankd.core.model.access import AccessLists
 from rankd.core.model.priority_class import PriorityClass
 from rankd.core.model.setting import PrioritySettings
 from rankd.core.ranking.columns import FloatArray
 from rankd.core.ranking.factor import Factor, FactorContext, Per
-from rankd.core.ranking.ranking import rank
+from rankd.core.ranking.ranking import Ranking, rank
 
 
 class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,6 +57,22 @@ def evaluate(document: Document, surroundings: Surroundings) -> Result:
     Raises:
         ConfigurationError: with the problems of the document; the paths begin with ``$``.
     """
+    situation, ranking, rejected = _ranked(document, surroundings)
+    placed = place(situation, ranking, surroundings.node_sorts)
+    return answer(situation, ranking, placed, rejected, surroundings.warnings, surroundings.node_sorts)
+
+
+def evaluate_ranks(document: Document, surroundings: Surroundings) -> Ranks:
+    """The ranks of :func:`evaluate`, without a scheduling cycle and without rows for people.
+
+    Raises:
+        ConfigurationError: as :func:`evaluate`.
+    """
+    return ranks_of(*_ranked(document, surroundings))
+
+
+def _ranked(document: Document, surroundings: Surroundings) -> tuple[Situation, Ranking, list[Rejection]]:
+    """The jobs that are admitted, their ranking, and those that are not."""
     problems = check(document, surroundings.ranges, surroundings.factors)
     classes = _classes(document, surroundings, problems)
     if problems:
@@ -71,8 +87,7 @@ def evaluate(document: Document, surroundings: Surroundings) -> Result:
     factors = [surroundings.factors.get(name) or Given(name) for name in settings.weights]
     ranked_at = document.now if document.ranked_at is None else document.ranked_at
     ranking = rank(situation.state, settings, factors, ranked_at, outright=situation.outright)
-    placed = place(situation, ranking, surroundings.node_sorts)
-    return answer(situation, ranking, placed, admitted.rejected, surroundings.warnings, surroundings.node_sorts)
+    return situation, ranking, admitted.rejected
 
 
 def _classes(document: Document, surroundings: Surroundings, problems: list[Problem]) -> ClassTable:

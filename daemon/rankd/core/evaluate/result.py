@@ -89,6 +89,21 @@ class Warned(msgspec.Struct, frozen=True, kw_only=True):
     message: str
 
 
+class JobRank(msgspec.Struct, frozen=True, kw_only=True):
+    """The place of a pending job in the ranking. ``rank`` is None if it is not ranked."""
+
+    id: Id
+    priority: int
+    rank: int | None
+
+
+class Ranks(msgspec.Struct, frozen=True, kw_only=True):
+    """The decisions that concern only the order of the jobs."""
+
+    rejected: list[Rejection]
+    jobs: list[JobRank]
+
+
 class Result(msgspec.Struct, frozen=True, kw_only=True):
     """All decisions."""
 

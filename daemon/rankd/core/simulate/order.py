@@ -94,7 +94,9 @@ class StaticOrder:
 
     def add(self, places: IntArray) -> None:
         """See :class:`Order`."""
-        ranks, pending = np.sort(self._ranks[places]), self._pending
+        ranks, pending = self._ranks[places], self._pending
+        if len(ranks) > 1:
+            ranks.sort()
         if not len(pending) or pending[-1] < ranks[0]:
             self._pending = np.concatenate([pending, ranks])
         else:

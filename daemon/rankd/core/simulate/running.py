@@ -56,10 +56,11 @@ class Running:
     def start(self, places: Sequence[int], parts: Sequence[Given], work: Population, now: float) -> None:
         """Jobs start now. ``parts``: what each of them gets."""
         self._most_free = None
-        counts = [len(own.rows) for own in parts]
         rows = np.array([row for own in parts for row in own.rows], dtype=np.int64)
-        vectors = np.concatenate([own.vectors for own in parts])
-        repeated = np.repeat(np.array(places, dtype=np.int64), counts)
+        vectors = parts[0].vectors if len(parts) == 1 else np.concatenate([own.vectors for own in parts])
+        repeated = np.array(places, dtype=np.int64)
+        if len(rows) > len(parts):
+            repeated = np.repeat(repeated, [len(own.rows) for own in parts])
         self._places = np.concatenate([self._places, repeated])
         self._ends_s = np.concatenate([self._ends_s, now + work.runs_s[repeated]])
         self._latest_s = np.concatenate([self._latest_s, now + work.limits_s[repeated]])
@@ -113,7 +114,10 @@ class Running:
 def _changed(free: IntArray, rows: IntArray, vectors: IntArray) -> IntArray:
     """A copy of what is free, with these amounts added at these rows. A cycle may still have the old one."""
     changed = free.copy()
-    np.add.at(changed, rows, vectors)
+    if len(rows) == 1:
+        changed[rows[0]] += vectors[0]
+    else:
+        np.add.at(changed, rows, vectors)
     return changed
 
 

@@ -124,7 +124,9 @@ class Simulation:
         submitted = self.work.columns.submitted_at
         if self._arrived == len(submitted) or submitted[self._arrived] > now:
             return _NONE
-        last = int(np.searchsorted(submitted, now, side="right"))
+        last = self._arrived + 1
+        if last < len(submitted) and submitted[last] <= now:
+            last = int(np.searchsorted(submitted, now, side="right"))
         new = np.arange(self._arrived, last, dtype=np.int64)
         self._predictor.submit(new)
         self._kinds.add(new, self._order.pending())

@@ -2,6 +2,7 @@ import json
 
 from rankd.config.evaluation import Evaluator
 from rankd.core.evaluate.diff import Move, moves
+from rankd.core.evaluate.document import decode
 
 
 def result(*jobs):
@@ -19,3 +20,23 @@ def test_moves_are_by_the_later_rank_with_newcomers_and_leavers():
         ("new", None, 1, None), ("a", 1, 3, 2), ("gone", 3, None, None),
     ]  # fmt: skip
     assert found[1] == Move(job="a", rank_before=1, rank_after=3, change=2, priority_before=3, priority_after=1)
+
+
+def test_moves_are_the_same_if_only_ranks_are_computed():
+    document = {
+        "now": 100,
+        "priority": {"weights": {"age": 10, "size": 50}},
+        "nodes": [{"name": "n1", "capacity": {"vcore": 4}}],
+        "jobs": [
+            {"id": "a", "submitted_at": 5, "resources": {"vcore": 3}},
+            {"id": "b", "submitted_at": 50, "resources": {"vcore": 1}, "held": True},
+            {"id": "c", "submitted_at": 60, "resources": {"vcore": 4}},
+            {"id": "d", "submitted_at": 1, "priority_class": "unknown"},
+            {"id": "e", "submitted_at": 2, "resources": {"vcore": 1}},
+        ],
+    }
+    other = document | {"priority": {"weights": {"age": 10, "size": -50}}}
+    whole = [Evaluator().evaluate(json.dumps(one).encode()) for one in (document, other)]
+    ranks = [Evaluator().ranks(decode(json.dumps(one).encode())) for one in (document, other)]
+    assert moves(*ranks) == moves(*whole) != []
+    assert [one.rejected for one in ranks] == [one.rejected for one in whole] != [[], []]
