@@ -124,9 +124,15 @@ def test_each_user_is_who_the_kernel_says(common):
         assert time.time() + 3600 < answer["expires_at"] < time.time() + 86_400
 
 
-def test_a_job_of_another_user_runs_with_that_users_rights(shared):
-    assert "Submitted batch job 1" in as_user(ONE, shared, "submit", "--wait", "--", "id", "-u").stdout
-    [job] = shared.rows("SELECT user, state, stdout FROM job WHERE id = 1")
+def number_of(submitted: subprocess.CompletedProcess[str]) -> int:
+    """The job that the command says it has submitted."""
+    assert "Submitted batch job " in submitted.stdout, submitted.stderr
+    return int(submitted.stdout.split()[3])
+
+
+def test_a_job_of_another_user_runs_with_that_users_rights(common):
+    id_ = number_of(as_user(ONE, common, "submit", "--wait", "--", "id", "-u"))
+    [job] = common.rows("SELECT user, state, stdout FROM job WHERE id = ?", id_)
     assert (job["user"], job["state"]) == ("daemon", "completed")
     output = Path(job["stdout"])
     assert output.read_text() == "1\n"
@@ -147,19 +153,19 @@ ls {0} {0}/auth {0}/agent {0}/output
 """What a job can look at: its environment, its parents, and the files of rankd."""
 
 
-def test_a_job_of_another_user_reaches_no_credential(shared):
-    auth = shared.directory / "auth"
+def test_a_job_of_another_user_reaches_no_credential(common):
+    auth = common.directory / "auth"
     secrets = [(auth / "site.key").read_text().strip()]
     secrets += [file.read_text().split("SEED-----\n")[1].split("\n")[0] for file in auth.glob("*.creds")]
     assert len(secrets) == 7
-    script = LOOK.replace("{0}", str(shared.directory))
-    assert "Submitted batch job 1" in as_user(ONE, shared, "submit", "--wait", "--", "sh", "-c", script).stdout
-    [job] = shared.rows("SELECT stdout, stderr FROM job WHERE id = 1")
+    script = LOOK.replace("{0}", str(common.directory))
+    id_ = number_of(as_user(ONE, common, "submit", "--wait", "--", "sh", "-c", script))
+    [job] = common.rows("SELECT stdout, stderr FROM job WHERE id = ?", id_)
     seen = Path(job["stdout"]).read_bytes() + Path(job["stderr"]).read_bytes()
     assert [secret for secret in secrets if secret.encode() in seen] == []
-    assert b"RANKD_JOB_ID=1" in seen
+    assert f"RANKD_JOB_ID={id_}\n".encode() in seen
     assert seen.count(b"Permission denied") >= 10
-    keeper = [pid for pid in pids() if f"{shared.directory}/agent".encode() in command_of(pid)]
+    keeper = [pid for pid in pids() if f"{common.directory}/agent".encode() in command_of(pid)]
     assert keeper
     assert [pid for pid in keeper if b"RANKD_" in Path(f"/proc/{pid}/environ").read_bytes() and is_keeper(pid)] == []
 
@@ -178,13 +184,13 @@ def is_keeper(pid: int) -> bool:
     return b"rankd.services.keeper.service" in command_of(pid)
 
 
-def test_roots_own_job_runs_as_root(shared):
+def test_roots_own_job_runs_as_root(common):
     """The first try of somebody who is root, as in a container."""
-    out = shared.directory.parent / "id"
-    assert "Submitted" in as_user(0, shared, "submit", "--wait", "-o", str(out), "--", "id", "-u").stdout
+    out = common.directory.parent / "id"
+    assert "Submitted" in as_user(0, common, "submit", "--wait", "-o", str(out), "--", "id", "-u").stdout
     assert out.read_text() == "0\n"
-    assert "Submitted" in as_user(0, shared, "submit", "--wait", "--", "true").stdout
-    [job] = shared.rows("SELECT stdout FROM job WHERE id = 2")
+    id_ = number_of(as_user(0, common, "submit", "--wait", "--", "true"))
+    [job] = common.rows("SELECT stdout FROM job WHERE id = ?", id_)
     assert stat.S_IMODE(Path(job["stdout"]).parent.stat().st_mode) == 0o700
 
 
@@ -244,23 +250,24 @@ def test_an_ordinary_users_rankd_runs_that_users_jobs_and_no_others(daemons):
     assert daemons.rows("SELECT user, state FROM job") == [{"user": "daemon", "state": "completed"}]
 
 
-def test_nobody_acts_for_another_or_reads_what_is_the_services(shared):
-    assert "Submitted" in as_user(ONE, shared, "submit", "--", "sleep", "600").stdout
+def test_nobody_acts_for_another_or_reads_what_is_the_services(common):
+    id_ = number_of(as_user(ONE, common, "submit", "--", "sleep", "600"))
     refused = [
         (["submit", "--as", "root", "--", "true"], "you are 'bin' here, not 'root'"),
         (["submit", "--as", "daemon", "--", "true"], "you are 'bin' here, not 'daemon'"),
         (["submit", "--admin", "--", "true"], "'bin' is not an administrator here"),
-        (["cancel", "1"], "belongs to 'daemon'"),
+        (["cancel", str(id_)], "belongs to 'daemon'"),
     ]
     for words, text in refused:
-        done = as_user(TWO, shared, *words)
+        done = as_user(TWO, common, *words)
         assert done.returncode != 0
         assert text in done.stderr, (words, done.stderr)
     for name in ("rankd.db", "up.json", "auth/site.key", "auth/services.creds", "log/intake.log", "nats/server.conf"):
         done = subprocess.run(
-            ["cat", str(shared.directory / name)], capture_output=True, check=False, user=TWO, group=TWO
+            ["cat", str(common.directory / name)], capture_output=True, check=False, user=TWO, group=TWO
         )
         assert b"Permission denied" in done.stderr, name
+    as_user(ONE, common, "cancel", str(id_))
 
 
 @pytest.mark.parametrize("rights", [("--no-share",), ("--run-as", "agent")])
@@ -286,11 +293,11 @@ def test_a_request_that_is_none_is_refused(common, line):
     assert log_in(ONE, common)["user"] == "daemon"
 
 
-def test_who_keeps_connections_open_keeps_nobody_else_out(shared):
+def test_who_keeps_connections_open_keeps_nobody_else_out(common):
     with ExitStack() as stack:
         for _ in range(200):
-            stack.enter_context(connected_as(ONE, shared))
-        assert log_in(TWO, shared)["user"] == "bin"
+            stack.enter_context(connected_as(ONE, common))
+        assert log_in(TWO, common)["user"] == "bin"
 
 
 def test_who_floods_the_socket_neither_keeps_others_out_nor_fills_the_log(shared):
