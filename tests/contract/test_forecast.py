@@ -10,7 +10,7 @@ from rankd.core.forecast.outlook import StartRange
 from rankd.core.model.node import NodeState
 from rankd.store.feed.forecast import blocked_state, ended_runs, open_jobs, pairs_of
 from rankd.store.look.late_start import late_start
-from rankd.store.look.start_range import forecast_record, start_range
+from rankd.store.look.start_range import forecast_record, ranges_of, start_range
 from rankd.store.look.why import why
 from rankd.store.record.forecast import (
     MOST_OF_JOB,
@@ -97,6 +97,7 @@ async def test_when_answers_with_the_range_and_says_which_forecast(store: Store)
     found = await store.look(start_range, first)
     assert (found["early"], found["late"], found["made_at"], found["user"]) == (NOW + 1, NOW + 2, NOW, "alice")
     assert (await store.look(start_range, second))["early"] is None
+    assert await store.look(ranges_of, [first, second]) == {first: {"early": NOW + 1, "late": NOW + 2}}
     await started(store, first, NOW + 5)
     found = await store.look(start_range, first)
     assert (found["state"], found["started_at"], found["early"]) == ("running", NOW + 5, None)

@@ -21,6 +21,8 @@ from rankd.store.look.rank_window import RankFilter, first_places, window, with_
 from rankd.store.look.reservation_list import reservations
 from rankd.store.look.service_past import adapter_readings, last_configurations, last_generations
 from rankd.store.look.waited import waited_of
+from rankd.store.look.web.queue import QUEUE
+from rankd.store.look.web.queues import QUEUES
 from rankd.store.record.array import split_these
 from rankd.store.record.job_action import act
 
@@ -144,3 +146,19 @@ async def test_what_a_user_waited_for_has_all_causes(store):
     await store.write(act, [job], ALICE, NOW + 90, cancel)
     number, seconds = await store.look(waited_of, "alice")
     assert (number, sum(seconds.values())) == (1, 90.0)
+
+
+async def test_a_queue_has_the_priority_of_its_best_job_before_its_own_offset(world):
+    rows = {row["path"]: row for row in await world.look(QUEUES.read, ALICE, {})}
+    waiting = (await world.look(QUEUE.read, ALICE, {})).waiting.rows
+    for path in ("root.default", "root.other"):
+        best = max(row["priority"] for row in waiting if row["queue"] == path)
+        assert rows[path]["own"] == best, path
+    assert rows["root"]["own"] == max(
+        row["priority"] for path, row in rows.items() if path != "root" and row["priority"]
+    )
+
+
+async def test_the_page_of_the_queue_has_no_start_that_nobody_has_forecast(world):
+    waiting = (await world.look(QUEUE.read, ALICE, {"state": "waiting"})).waiting.rows
+    assert [(row["early"], row["late"]) for row in waiting] == [(None, None)] * 3

@@ -13,7 +13,7 @@ from rankd.services.web.bar import extent
 from rankd.services.web.page import Page
 from rankd.services.web.rank_history import rank_chart
 from rankd.services.web.silence import silent
-from rankd.services.web.time_line import attempts, time_line
+from rankd.services.web.time_line import attempts, time_line, waits
 from rankd.services.web.view import Given
 from rankd.store.look.web.job import FORMS, JOB, WHY
 
@@ -32,7 +32,8 @@ async def job(page: Page, asker: Submitter, given: Given) -> str:
     rank = None if why is None else why.get("rank")
     return page.template.render(
         "_job.html", **found._asdict(), silent=silent(found.services, now), line=line, overrides=OVERRIDES,
-        between=bars, attempts=attempts(found.events, line), sides=_sides(why), most_attempts=ATTEMPTS,
+        between=bars, attempts=attempts(found.events, line), waits=waits(found.waited, line), sides=_sides(why),
+        most_attempts=ATTEMPTS,
         ranks=rank_chart(page.ranks, found.job["id"], rank, now),
         steps=[(step, state_of(step)) for step in found.job.get("steps") or ()],
     )  # fmt: skip

@@ -25,7 +25,7 @@ async def shares(page: Page, asker: Submitter, given: Given) -> str:
     rows = _tree(found.rows)
     return page.template.render(
         "_shares.html", rows=rows[:MOST], n=len(rows), outlooks=own, half_life_s=half_life_s,
-        most=max((row["usage_effective"] or 0.0 for row in rows), default=0.0),
+        is_tree=any(row["level_fairshare"] is not None for row in rows),
     )  # fmt: skip
 
 

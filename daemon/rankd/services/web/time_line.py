@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -44,6 +45,16 @@ class Attempt(NamedTuple):
     width: float
 
 
+class Wait(NamedTuple):
+    """One cause of the waiting until the first start, with all its seconds. ``css``: its colour's class."""
+
+    cause: str
+    seconds: float
+    x: float
+    width: float
+    css: str
+
+
 _AGAIN = {"requeue": "queued again", "take_back": "taken back"}
 """Events that end an attempt, but not the job."""
 
@@ -73,6 +84,23 @@ def attempts(events: Sequence[Mapping[str, Any]], parts: Sequence[Part]) -> list
             one.get("cause", ""), one["nodes"], one["rank"], one["generation"], x, round(width, 1),
         ))  # fmt: skip
     return drawn
+
+
+def waits(waited: Sequence[tuple[str, float]], parts: Sequence[Part]) -> list[Wait]:
+    """What a job waited for until its first start, drawn below the states of :func:`time_line` that it took.
+
+    ``waited``: seconds by cause. Each cause is one part, however often it came; what took no second is left out.
+    """
+    before = list(itertools.takewhile(lambda part: part.state != "running", parts))
+    room = before[-1].x + before[-1].width if before else 0.0
+    whole = sum(seconds for _, seconds in waited if seconds >= 1)
+    found, x = list[Wait](), 0.0
+    for place, (cause, seconds) in enumerate(waited):
+        if seconds >= 1:
+            width = room * seconds / whole
+            found.append(Wait(cause, seconds, round(x, 1), round(width, 1), f"f{place}"))
+            x += width
+    return found
 
 
 def time_line(events: Sequence[Mapping[str, Any]], now: float) -> list[Part]:

@@ -5,11 +5,14 @@ SQL is text: looking modules import no SQLAlchemy (0.6 s).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from statistics import median
 
 from rankd.core.errors import Refused
 from rankd.core.model.job import State
 from rankd.store.engine.reading import Reader, Row, fetch
+from rankd.store.engine.word import IN_NUMBERS
+from rankd.store.look.job_filter import as_json
 from rankd.store.look.job_name import record_of
 from rankd.store.look.priority_list import priorities_of
 from rankd.store.look.task_row import as_task, cancellation
@@ -58,6 +61,13 @@ def start_range(connection: Reader, name: int | str) -> Row:
         answer["rank"] = ranked[0]["rank"]
         answer["of"] = fetch(connection, _JOBS, [ranked[0]["generation"]])[0]["jobs"]
     return answer
+
+
+def ranges_of(connection: Reader, jobs: Sequence[int]) -> dict[int, Row]:
+    """``early`` and ``late`` of these jobs, as far as the last forecast has them."""
+    sql = f"SELECT job_id, early, late FROM start_ranges WHERE job_id {IN_NUMBERS} AND early IS NOT NULL"
+    rows = fetch(connection, sql, [as_json(jobs)])
+    return {row["job_id"]: {"early": row["early"], "late": row["late"]} for row in rows}
 
 
 def forecast_record(connection: Reader) -> Row:

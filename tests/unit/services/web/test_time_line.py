@@ -4,7 +4,7 @@ import pytest
 from builder import NOW
 
 from rankd.core.model.job import FINAL_STATES
-from rankd.services.web.time_line import WIDTH, attempts, time_line
+from rankd.services.web.time_line import WIDTH, attempts, time_line, waits
 
 
 def event(name, state, at, cause=None, **detail):
@@ -60,3 +60,13 @@ def test_every_final_state_ends_the_attempt(state):
 
 def test_a_job_without_events_has_no_line():
     assert (time_line([], NOW), attempts([], [])) == ([], [])
+
+
+def test_what_a_job_waited_for_lies_below_its_wait_for_the_first_start():
+    parts = time_line(TWICE, NOW + 100)
+    shown = waits([("dependency", 0.0), ("resources", 8.0), ("reserved", 0.4), ("starting", 2.0)], parts)
+    assert [(one.cause, one.css) for one in shown] == [("resources", "f1"), ("starting", "f3")]
+    assert shown[0].x == 0
+    assert shown[0].width == pytest.approx(4 * shown[1].width, abs=0.2)
+    assert shown[1].x + shown[1].width == pytest.approx(parts[2].x, abs=0.2), "the run begins there"
+    assert waits([("resources", 0.9)], parts) == []

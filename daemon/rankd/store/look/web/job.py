@@ -54,12 +54,14 @@ def _job(reader: Reader, asker: Submitter, given: Given) -> JobShown:
     if asker.sees != "own":
         record = seen(record, asker)
     is_waiting = record["state"] == State.PENDING
+    why = why_for(reader, name, asker) if is_waiting else None
+    waited = record if why is None else why  # of a job that waits, until now
     return JobShown(
         record,
-        why_for(reader, name, asker) if is_waiting else None,
+        why,
         start_range(reader, name) if is_waiting else None,
         list(event_page(reader, HistoryRequest(id=name, limit=EVENTS)).rows),
-        [(words, record[column]) for column, words in WAITED.items() if record.get(column) is not None],
+        [(words, waited[column]) for column, words in WAITED.items() if waited.get(column) is not None],
         role_holders(reader) if is_waiting else [],
         array_grid(reader, record["id"]) if record.get("array_task") is None else None,
     )

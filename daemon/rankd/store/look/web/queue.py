@@ -13,11 +13,13 @@ from rankd.store.look.job_window import JobWindow, in_states, unranked
 from rankd.store.look.priority_list import weights
 from rankd.store.look.rank_window import RankFilter, Window, window
 from rankd.store.look.service_list import role_holders
+from rankd.store.look.start_range import ranges_of
 from rankd.store.look.web.look import Given, Look
 
 ROWS = 50
 RUNNING = ["allocated", "running"]
 ENDED = sorted(state.value for state in FINAL_STATES)
+_NO_RANGE = {"early": None, "late": None}
 STATES = ("", "waiting", "running", "ended")
 
 
@@ -44,7 +46,9 @@ def _queue(reader: Reader, asker: Submitter, given: Given) -> QueueShown:
             above, waiting = waiting.rows[0], waiting._replace(rows=waiting.rows[1:])
         elif len(waiting.rows) > ROWS:
             waiting = waiting._replace(rows=waiting.rows[:ROWS], after=waiting.rows[ROWS - 1]["rank"])
-        waiting = waiting._replace(rows=_seen(waiting.rows, asker))
+        ranges = ranges_of(reader, [row["id"] for row in waiting.rows])
+        rows = [row | ranges.get(row["id"], _NO_RANGE) for row in waiting.rows]
+        waiting = waiting._replace(rows=_seen(rows, asker))
         if not after:
             without = unranked(reader, wanted, ROWS)
     if state == "running" or (state == "" and not after):

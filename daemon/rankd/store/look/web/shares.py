@@ -7,7 +7,7 @@ from typing import NamedTuple
 from rankd.core.admission.privacy import seen_shares
 from rankd.core.admission.submitter import Submitter
 from rankd.store.engine.reading import Reader, Row
-from rankd.store.look.share_list import shares
+from rankd.store.look.share_list import share_to_compare, shares
 from rankd.store.look.web.look import Given, Look
 
 
@@ -20,7 +20,7 @@ class Own(NamedTuple):
 
 
 class SharesShown(NamedTuple):
-    """``own``: one entry for each account of the asker."""
+    """``own``: one entry for each account of the asker. ``part`` of a row: the share to which its use compares."""
 
     rows: list[Row]
     own: list[Own]
@@ -29,7 +29,11 @@ class SharesShown(NamedTuple):
 def _shares(reader: Reader, asker: Submitter, _given: Given) -> SharesShown:
     everything = shares(reader)
     own = [_own(row, everything) for row in everything if asker.user and row["user"] == asker.user]
-    return SharesShown(list(seen_shares(everything, asker)), own)
+    parts = {row["account"]: row["shares_norm"] for row in everything if row["user"] is None}
+    seen = seen_shares(everything, asker)
+    rows = [row | {"part": share_to_compare(row, parts.get(row["parent"] if row["user"] is None else row["account"]))}
+            for row in seen]  # fmt: skip
+    return SharesShown(rows, own)
 
 
 SHARES = Look("shares", SharesShown, _shares)
