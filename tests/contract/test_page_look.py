@@ -159,6 +159,6 @@ async def test_a_queue_has_the_priority_of_its_best_job_before_its_own_offset(wo
     )
 
 
-async def test_the_page_of_the_queue_has_no_start_that_nobody_has_forecast(world):
+async def test_the_page_of_the_queue_has_the_starts_that_were_forecast(world):
     waiting = (await world.look(QUEUE.read, ALICE, {"state": "waiting"})).waiting.rows
-    assert [(row["early"], row["late"]) for row in waiting] == [(None, None)] * 3
+    assert [(row["early"], row["late"]) for row in waiting] == [(NOW + 60, NOW + 120), (None, None), (None, None)]
