@@ -10,8 +10,10 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from contract.engine import ENGINES
 from contract.store import Store
+from psycopg.types.numeric import IntDumper
 from sqlalchemy import MetaData, insert, inspect, select
 
+from rankd.store.engine.postgres_connection import driver_of
 from rankd.store.schema.generation_table import metadata
 from rankd.store.schema.migration import make_tables, shipped, upgrade
 from rankd.store.schema.view import fixed_views
@@ -96,6 +98,8 @@ def differences(connection):
             return connection.dialect.name == "sqlite"
         return kind != "table" or name not in OWN_TABLES
 
+    if connection.dialect.name == "postgresql":  # what reads its catalogs needs small numbers
+        driver_of(connection).adapters.register_dumper(int, IntDumper)
     options = {"version_table": VERSION_TABLE, "compare_type": True, "include_object": is_declared}
     return compare_metadata(MigrationContext.configure(connection, opts=options), metadata)
 

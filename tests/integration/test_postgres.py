@@ -221,14 +221,57 @@ async def test_nothing_of_a_transaction_stays_in_its_session(database):
         await database.read(numbers)
 
     def left(connection):
-        prepared = connection.exec_driver_sql("SELECT count(*) FROM pg_prepared_statements").scalar_one()
         locks = connection.exec_driver_sql(
             "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = CAST(? AS BIGINT) AND pid <> 0",
             (WRITE_LOCK & 0xFFFFFFFF,),
         ).scalar_one()
-        return prepared, locks, connection.exec_driver_sql("SHOW synchronous_commit").scalar_one()
+        return locks, connection.exec_driver_sql("SHOW synchronous_commit").scalar_one()
 
-    assert await database.read(left) == (0, 0, "on")
+    assert await database.read(left) == (0, "on")
+
+
+def prepared(connection):
+    """The statements that are prepared in this session."""
+    return connection.exec_driver_sql("SELECT count(*) FROM pg_prepared_statements").scalar_one()
+
+
+async def test_a_statement_that_runs_often_is_prepared_once(database):
+    for _ in range(5):
+        for number in (1, 2**20, 2**40):
+            await database.write(lambda c, number=number: c.exec_driver_sql("SELECT ? + 1", (number,)).scalar_one())
+    assert 1 <= await database.write(prepared) <= 4, "one for each statement, whatever its numbers"
+
+
+async def test_what_is_prepared_outlives_a_view_with_other_columns(database):
+    """Two columns change: one that a statement names, and all columns of another statement."""
+    await database.write(lambda c: c.exec_driver_sql("CREATE VIEW seen AS SELECT 1 AS a"))
+
+    def found(connection):
+        every, one = "SELECT * FROM seen", "SELECT a FROM seen"
+        return [connection.exec_driver_sql(query).one() for query in (every, one)]
+
+    for _ in range(5):
+        assert await database.read(found) == await database.write(found) == [(1,), (1,)]
+    await database.write(lambda c: c.exec_driver_sql("DROP VIEW seen; CREATE VIEW seen AS SELECT 'x' AS a, 2 AS b"))
+    assert await database.read(found) == [("x", 2), ("x",)]
+    with pytest.raises(Unavailable) as refused:
+        await database.write(found)
+    assert refused.value.code == "storage_failed", "it may be repeated"
+    assert await database.write(found) == [("x", 2), ("x",)]
+
+
+async def test_a_plan_of_an_empty_table_is_not_kept(database, monkeypatch):
+    monkeypatch.setattr(postgres_prepared, "REPLAN_EVERY_S", 0.0)
+    by_id = "SELECT job_id FROM node_events WHERE id = ?"
+
+    def plans(connection):
+        connection.exec_driver_sql("SELECT id FROM node_events WHERE event = ?", ("joined",)).all()
+        query = "SELECT generic_plans + custom_plans FROM pg_prepared_statements WHERE statement LIKE '%event = %'"
+        return connection.exec_driver_sql(query).scalar()
+
+    for _ in range(4):
+        await database.read(plans)
+    assert await database.read(plans) >= 1
 
 
 @pytest.mark.parametrize(("durable", "expected"), [(True, "on"), (False, "off")])

@@ -21,6 +21,7 @@ from typing import Any, Self, TypeVar
 
 import psycopg
 from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import DBAPIError
 
 from rankd.core.errors import RoleLost, Unavailable
 from rankd.core.model.server_url import without_password
@@ -37,6 +38,7 @@ from rankd.store.engine.postgres_connection import (
     storage_failures,
     unknown_outcome,
 )
+from rankd.store.engine.postgres_prepared import is_outdated
 from rankd.store.engine.role_lease import RoleLease, boot_clock
 
 T = TypeVar("T")
@@ -226,10 +228,20 @@ class PostgresDatabase(Database):
 
 
 def _read(work: Callable[[Connection], T], engine: Engine) -> T:
-    with storage_failures("read"), engine.connect() as connection, connection.begin():
+    with storage_failures("read"):
+        try:
+            return _read_once(work, engine)
+        except (DBAPIError, psycopg.Error) as error:
+            if not is_outdated(getattr(error, "orig", error)):
+                raise
+        return _read_once(work, engine)
+
+
+def _read_once(work: Callable[[Connection], T], engine: Engine) -> T:
+    with engine.connect() as connection, connection.begin():
         return work(connection)
 
 
 def writing_engine(url: str) -> Engine:
     """SQLAlchemy's engine for one connection that writes."""
-    return engine_of(url, 1, _BEGIN_SLOW)
+    return engine_of(url, 1, _BEGIN_SLOW, prepares=False)

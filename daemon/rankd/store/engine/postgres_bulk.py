@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any
 
 import psycopg
 from sqlalchemy import Connection, Table
+
+from rankd.store.engine.postgres_connection import driver_of
 
 _ID = "bigint"
 FEW = 8
@@ -68,7 +70,7 @@ class PostgresBulk:
         self, connection: Connection, sql: str, parameters: Sequence[object], batch: int
     ) -> Iterator[Sequence[Any]]:
         """See :func:`.bulk.stream`."""
-        cursor = _driver(connection).cursor()
+        cursor = driver_of(connection).cursor()
         try:
             cursor.execute(sql, parameters)
             while rows := cursor.fetchmany(batch):
@@ -96,20 +98,16 @@ _STORED = {"double precision": _float, "bigint": _int, "smallint": _int}
 def _is_copied(connection: Connection, table: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> bool:
     """Copy the rows if there are none with the same keys; returns whether that was so."""
     try:
-        with _driver(connection).transaction():  # a savepoint
+        with driver_of(connection).transaction():  # a savepoint
             _copy(connection, table, columns, rows)
     except psycopg.errors.UniqueViolation:
         return False
     return True
 
 
-def _driver(connection: Connection) -> psycopg.Connection[Any]:
-    return cast("psycopg.Connection[Any]", connection.connection.driver_connection)
-
-
 def _copy(connection: Connection, table: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     names = ", ".join(f'"{name}"' for name in columns)
-    with _driver(connection).cursor() as cursor, cursor.copy(f"COPY {table} ({names}) FROM STDIN") as copy:
+    with driver_of(connection).cursor() as cursor, cursor.copy(f"COPY {table} ({names}) FROM STDIN") as copy:
         for row in rows:
             copy.write_row(row)
 
@@ -131,7 +129,8 @@ def _replace(table: str, columns: tuple[str, ...], key: tuple[str, ...]) -> str:
 def _delete(table: Table, key: tuple[str, ...]) -> str:
     kinds = ("TEXT" if table.columns[name].type.python_type is str else "BIGINT" for name in key)
     arrays = ", ".join(f"CAST(? AS {kind}[])" for kind in kinds)
-    return f"DELETE FROM {table.name} WHERE ({', '.join(key)}) IN (SELECT * FROM unnest({arrays}))"
+    names = ", ".join(f"c{place}" for place in range(len(key)))
+    return f"DELETE FROM {table.name} WHERE ({', '.join(key)}) IN (SELECT {names} FROM unnest({arrays}) AS v ({names}))"
 
 
 @lru_cache(maxsize=128)

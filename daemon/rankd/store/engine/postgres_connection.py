@@ -1,20 +1,22 @@
 """Connections to PostgreSQL by psycopg, for SQLAlchemy and for the command line.
 
 All of them begin their transactions themselves, in the same message as the first lock. Nothing outlives a transaction
-on the server: no prepared statements, no settings, no locks. So a pooler in transaction mode can stand between.
+on the server: no settings, no locks, and prepared statements only where no pooler is (:mod:`.postgres_prepared`). So a
+pooler in transaction mode can stand between.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import msgspec
 import psycopg
 from psycopg.abc import Buffer
 from psycopg.adapt import AdaptersMap, Dumper, Loader
 from psycopg.conninfo import conninfo_to_dict
+from psycopg.types.numeric import Int8Dumper
 from psycopg.types.string import StrDumperUnknown
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.exc import DBAPIError
@@ -23,6 +25,13 @@ from rankd.core.errors import Unavailable, UnknownOutcome
 from rankd.core.model.server_url import without_password
 from rankd.store.engine.close_watch import Sockets
 from rankd.store.engine.postgres_dialect import DRIVER
+from rankd.store.engine.postgres_prepared import (
+    FORGET_PLANS,
+    is_outdated,
+    is_replan_due,
+    may_prepare,
+    prepare_if_direct,
+)
 from rankd.store.engine.postgres_text import for_postgres
 
 BEGIN_READING = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
@@ -46,6 +55,8 @@ class Cursor(psycopg.RawCursor[Any]):
 
     def execute(self, query: Any, params: Any = None, **options: Any) -> Self:  # noqa: ANN401 - psycopg's
         """See psycopg."""
+        if isinstance(query, str) and not may_prepare(query):
+            options["prepare"] = False
         return super().execute(_prepared(query), params or None, **options)
 
     def executemany(self, query: Any, params_seq: Any, **options: Any) -> None:  # noqa: ANN401 - psycopg's
@@ -110,6 +121,8 @@ _ADAPTERS = _adapters()
 def connect(url: str, *, connect_timeout_s: int = CONNECT_TIMEOUT_S) -> psycopg.Connection[Any]:
     """A connection. ``url`` is a PostgreSQL URI, as libpq reads it. Its parameters win over :data:`LOST_AFTER`.
 
+    It prepares no statements.
+
     Raises:
         psycopg.OperationalError: the server can't be reached, or refuses.
     """
@@ -143,15 +156,36 @@ def open_to_read(url: str) -> psycopg.Connection[Any]:
     return connection
 
 
-def engine_of(url: str, size: int, begin: str, sockets: Sockets | None = None, *, slow: str | None = None) -> Engine:
+def _connect_to_work(url: str) -> psycopg.Connection[Any]:
+    """A connection that prepares its statements if it can."""
+    connection = connect(url)
+    try:
+        connection.adapters.register_dumper(int, Int8Dumper)  # one type, whatever the value, and so one statement
+        prepare_if_direct(connection)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def driver_of(connection: Connection) -> psycopg.Connection[Any]:
+    """The driver's own connection behind one of SQLAlchemy's."""
+    return cast("psycopg.Connection[Any]", connection.connection.driver_connection)
+
+
+def engine_of(
+    url: str, size: int, begin: str, sockets: Sockets | None = None, *, slow: str | None = None, prepares: bool = True
+) -> Engine:
     """SQLAlchemy's engine with up to ``size`` connections, made when they are first used, and noted in ``sockets``.
 
     ``begin``: the text that begins each transaction; ``slow``: that of a connection with the option :data:`SLOW`.
+    ``prepares``: its statements run often.
     """
     noted = (lambda made: made) if sockets is None else sockets.note
+    opened = _connect_to_work if prepares else connect
     engine = create_engine(
         f"{DRIVER}://",
-        creator=lambda: noted(connect(url)),
+        creator=lambda: noted(opened(url)),
         pool_size=size,
         max_overflow=0,
         pool_use_lifo=True,  # the connection that was used last
@@ -160,7 +194,8 @@ def engine_of(url: str, size: int, begin: str, sockets: Sockets | None = None, *
 
     def begin_transaction(connection: Connection) -> None:
         is_slow = connection.get_execution_options().get(SLOW, False)
-        connection.exec_driver_sql(slow if slow is not None and is_slow else begin)
+        text = slow if slow is not None and is_slow else begin
+        connection.exec_driver_sql(f"{text}; {FORGET_PLANS}" if is_replan_due(driver_of(connection)) else text)
 
     event.listen(engine, "begin", begin_transaction)
     return engine
@@ -183,7 +218,7 @@ def storage_failures(done: str) -> Iterator[None]:
         yield
     except (DBAPIError, psycopg.Error) as error:
         cause = getattr(error, "orig", error)
-        if isinstance(cause, (*TEMPORARY, PAUSED)):
+        if isinstance(cause, (*TEMPORARY, PAUSED)) or is_outdated(cause):
             raise Unavailable(STORAGE_FAILED, f"the database could not be {done}: {_line(cause)}") from error
         raise
 

@@ -1,0 +1,74 @@
+"""Prepared statements of a connection to PostgreSQL: planning most of rankd's statements takes longer than running them.
+
+They belong to a session of the server. A pooler in transaction mode gives each transaction another session, so behind
+one there are none. It shows in the key for cancelling that a client gets: a pooler makes keys of its own, a server puts
+the number of the process in it.
+
+The server plans a statement once and for all, also if its tables are small at that time. So plans are forgotten after
+some seconds.
+"""
+
+from __future__ import annotations
+
+import time
+from threading import Event
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import psycopg
+
+THRESHOLD = 2
+"""A statement is prepared when it runs for the third time."""
+MOST = 300
+"""Prepared statements of a connection."""
+REPLAN_EVERY_S = 5.0
+FORGET_PLANS = "DISCARD PLANS"
+_UNPREPARED = "SELECT *"
+"""A statement with this is never prepared: its columns may become other ones."""
+_LOST = (psycopg.errors.InvalidSqlStatementName, psycopg.errors.DuplicatePreparedStatement)
+"""A pooler that looked like a server has changed the session."""
+_REFUSED, _OTHER_COLUMNS = psycopg.errors.FeatureNotSupported, "cached plan"
+
+_planned_at: WeakKeyDictionary[psycopg.Connection[Any], float] = WeakKeyDictionary()
+_is_off = Event()
+"""Set once a session was lost: from then on, this process prepares nothing."""
+
+
+def may_prepare(statement: str) -> bool:
+    """Whether its result always has the same columns."""
+    return _UNPREPARED not in statement
+
+
+def prepare_if_direct(connection: psycopg.Connection[Any]) -> None:
+    """Let a new connection prepare its statements, unless a pooler is between it and the server."""
+    if not _is_off.is_set() and is_direct(connection):
+        connection.prepare_threshold, connection.prepared_max = THRESHOLD, MOST
+
+
+def is_direct(connection: psycopg.Connection[Any]) -> bool:
+    """Whether the connection is one to the server's own process."""
+    row = connection.execute("SELECT pg_backend_pid()", prepare=False).fetchone()
+    return row is not None and row[0] == connection.pgconn.backend_pid
+
+
+def is_replan_due(connection: psycopg.Connection[Any]) -> bool:
+    """Whether the connection's plans are old. If so, the caller runs :data:`FORGET_PLANS`."""
+    if connection.prepare_threshold is None:
+        return False
+    if _is_off.is_set():
+        connection.prepare_threshold = None
+    now = time.monotonic()
+    if now - _planned_at.setdefault(connection, now) < REPLAN_EVERY_S:
+        return False
+    _planned_at[connection] = now
+    return True
+
+
+def is_outdated(error: BaseException | None) -> bool:
+    """Whether a statement failed because it was prepared: for other columns, or in a session that is lost.
+
+    Its transaction is rolled back, and psycopg forgets the connection's statements then. So it may be repeated.
+    """
+    if isinstance(error, _LOST):
+        _is_off.set()
+    return isinstance(error, _LOST) or (isinstance(error, _REFUSED) and _OTHER_COLUMNS in str(error))
