@@ -76,14 +76,19 @@ async def test_jobs_are_ranked_through_a_pooler_in_transaction_mode(pooled, tmp_
         assert await other.read(jobs) == 10
         assert {len(await other.read(sessions)) for _ in range(9)} == {1}, "a transaction is in one session"
         assert len({session for _ in range(9) for session in await other.read(sessions)}) > 1, "and the next in another"
+        left = [await other.read(prepared) for _ in range(9)] + [await database.write(prepared) for _ in range(9)]
+        assert set(left) == {0}, "a pooler gives the session to another client"
     with psycopg.connect(pooled, prepare_threshold=None) as connection:
-        assert connection.execute("SELECT count(*) FROM pg_prepared_statements").fetchone() == (0,)
         assert connection.execute("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'").fetchone() == (0,)
 
 
 def sessions(connection):
     """The server's processes that carry out three statements of one transaction."""
     return {connection.exec_driver_sql("SELECT pg_backend_pid()").scalar_one() for _ in range(3)}
+
+
+def prepared(connection):
+    return connection.exec_driver_sql("SELECT count(*) FROM pg_prepared_statements").scalar_one()
 
 
 def jobs(connection):

@@ -1,4 +1,4 @@
-"""Prepared statements of a connection to PostgreSQL: planning most of rankd's statements takes longer than running them.
+"""Prepared statements of a connection to PostgreSQL: to plan most of rankd's statements takes longer than to run them.
 
 They belong to a session of the server. A pooler in transaction mode gives each transaction another session, so behind
 one there are none. It shows in the key for cancelling that a client gets: a pooler makes keys of its own, a server puts
@@ -24,7 +24,7 @@ MOST = 300
 REPLAN_EVERY_S = 5.0
 FORGET_PLANS = "DISCARD PLANS"
 _UNPREPARED = "SELECT *"
-"""A statement with this is never prepared: its columns may become other ones."""
+"""A statement that begins so is never prepared: its columns may become other ones."""
 _LOST = (psycopg.errors.InvalidSqlStatementName, psycopg.errors.DuplicatePreparedStatement)
 """A pooler that looked like a server has changed the session."""
 _REFUSED, _OTHER_COLUMNS = psycopg.errors.FeatureNotSupported, "cached plan"
@@ -36,7 +36,7 @@ _is_off = Event()
 
 def may_prepare(statement: str) -> bool:
     """Whether its result always has the same columns."""
-    return _UNPREPARED not in statement
+    return not statement.startswith(_UNPREPARED)
 
 
 def prepare_if_direct(connection: psycopg.Connection[Any]) -> None:
