@@ -261,6 +261,15 @@ async def test_what_is_prepared_outlives_a_view_with_other_columns(database, oth
     assert await database.write(found) == [("x", 2), ("x",)]
 
 
+async def test_an_upgrade_stores_the_order_of_jobs_without_compressing_it(database):
+    storage = "SELECT attstorage FROM pg_attribute WHERE attrelid = 'ranking_leaves'::regclass AND attname = 'ids'"
+    await database.write(
+        lambda c: c.exec_driver_sql("ALTER TABLE ranking_leaves ALTER ids SET STORAGE EXTENDED").close()
+    )
+    await upgrade(database)
+    assert await database.read(lambda c: c.exec_driver_sql(storage).scalar_one()) == "e"
+
+
 async def test_a_plan_for_an_empty_table_is_not_kept(database, monkeypatch):
     """The server keeps it until it has counted the rows anew, which may take minutes."""
     monkeypatch.setattr(postgres_prepared, "REPLAN_EVERY_S", 0.0)

@@ -10,7 +10,7 @@ PostgreSQL stores no NUL character. The driver writes U+FFFD in its place, and `
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from hashlib import sha256
 
 from sqlalchemy import Connection, MetaData, Table
@@ -74,6 +74,17 @@ BEGIN
     RETURN NULL;
 END $$"""
 
+_UNCOMPRESSED = {
+    "ranking_chunks": ("ids", "priorities"),
+    "rank_chunks": ("ranks",),
+    "ranking_leaves": ("ids", "priorities", "ranks"),
+}
+"""Columns with the order of a generation. To compress a million jobs takes as long as all the rest of storing them. And
+views read a few bytes: a compressed value would be unpacked as a whole for each."""
+_EXTERNAL = "e"
+_STORAGE = """SELECT attrelid::regclass::text || '.' || attname, attstorage::text FROM pg_catalog.pg_attribute
+WHERE attrelid = ANY (SELECT to_regclass(name) FROM unnest(CAST(? AS text[])) t (name)) AND attnum > 0"""
+
 
 def before_tables(connection: Connection) -> None:
     """Make what the declared tables need.
@@ -93,27 +104,22 @@ def before_tables(connection: Connection) -> None:
 
 
 def after_tables(connection: Connection, metadata: MetaData) -> None:
-    """Make what belongs to the declared tables: the last ids, and pieces of stored orders that are read alone."""
+    """Make what belongs to the declared tables: the last ids, and how stored orders are kept."""
     for table in metadata.tables.values():
         if _never_reuses(table):
             trigger = f"CREATE OR REPLACE TRIGGER keep_last_id AFTER DELETE ON {table.name}"
             connection.exec_driver_sql(
                 f"{trigger} REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION rankd_keep_last_id()"
             )
-    for name, column in _read_in_pieces(metadata):
-        connection.exec_driver_sql(f"ALTER TABLE {name} ALTER COLUMN {column} SET STORAGE EXTERNAL")
+    storage = dict(map(tuple, connection.exec_driver_sql(_STORAGE, (list(_UNCOMPRESSED),))))
+    for name, columns in _UNCOMPRESSED.items():
+        for column in columns:
+            if storage[f"{name}.{column}"] != _EXTERNAL:
+                connection.exec_driver_sql(f"ALTER TABLE {name} ALTER COLUMN {column} SET STORAGE EXTERNAL")
 
 
 def _never_reuses(table: Table) -> bool:
     return bool(table.dialect_options["sqlite"]["autoincrement"])
-
-
-def _read_in_pieces(metadata: MetaData) -> Iterator[tuple[str, str]]:
-    """Columns of which views read a few bytes: a compressed value would be unpacked as a whole for each."""
-    for name in ("ranking_chunks", "rank_chunks"):
-        for column in metadata.tables[name].columns:
-            if column.name in ("priorities", "ranks"):
-                yield name, column.name
 
 
 def same_views(connection: Connection, views: Mapping[str, str]) -> bool:

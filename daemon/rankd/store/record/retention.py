@@ -10,9 +10,9 @@ from rankd.store.engine.connection import Connection
 from rankd.store.engine.plan import most
 from rankd.store.schema import generation_table as tables
 
-_WIDE = 8
+_WIDE = {"sqlite": 8, "postgresql": 64}
 _NARROW = 500
-"""Rows per transaction: one or two milliseconds in which no other process can write."""
+"""Rows per transaction: one or two milliseconds in which no other process can write. PostgreSQL only marks them."""
 
 _WIDE_TABLES = (tables.ranking_chunks, tables.rank_chunks, tables.ranking_leaves, tables.ranking_deltas)
 _NARROW_TABLES = (
@@ -26,8 +26,12 @@ _NARROW_TABLES = (
 )
 """These and the wide ones are the tables that store a full generation under its number."""
 _TABLES = {table.name: table for table in (*_WIDE_TABLES, *_NARROW_TABLES)}
-_MOST = {name: _WIDE if table in _WIDE_TABLES else _NARROW for name, table in _TABLES.items()}
-"""The most rows of each table that one statement deletes."""
+_MOST = {
+    (dialect, name): wide if table in _WIDE_TABLES else _NARROW
+    for dialect, wide in _WIDE.items()
+    for name, table in _TABLES.items()
+}
+"""The most rows of each table that one statement deletes, by database."""
 
 _BASE: BindParameter[int] = bindparam("base")
 
@@ -38,15 +42,15 @@ def _keys_of_others(table: Table) -> CompoundSelect[tuple[object, ...]]:
     return keys.where(table.c.generation < _BASE).union_all(keys.where(table.c.generation > _BASE))
 
 
-def _deletion(table: Table) -> Delete:
+def _deletion(table: Table, at_once: int) -> Delete:
     """Deletes some of the rows of generations other than ``base``."""
-    some = _keys_of_others(table).limit(most(_MOST[table.name]))
+    some = _keys_of_others(table).limit(most(at_once))
     return delete(table).where(tuple_(*table.primary_key.columns).in_(some))
 
 
 _STALE = select(*(exists(_keys_of_others(table)) for table in _TABLES.values()))
 """Whether each table has rows of generations other than ``base``: one statement, because each full pass runs it."""
-_DELETIONS = {name: _deletion(table) for name, table in _TABLES.items()}
+_DELETIONS = {kind: _deletion(_TABLES[kind[1]], at_once) for kind, at_once in _MOST.items()}
 
 
 def stale_tables(connection: Connection, base: int) -> list[str]:
@@ -56,4 +60,5 @@ def stale_tables(connection: Connection, base: int) -> list[str]:
 
 def prune(connection: Connection, name: str, base: int) -> bool:
     """Delete some rows of generations other than ``base`` from a table. Returns whether there may be more."""
-    return connection.execute(_DELETIONS[name], {"base": base}).rowcount == _MOST[name]
+    kind = connection.dialect.name, name
+    return connection.execute(_DELETIONS[kind], {"base": base}).rowcount == _MOST[kind]
