@@ -84,6 +84,8 @@ async def second_of_two(url, first, second):
 
 async def test_an_upgrade_that_waits_for_a_long_query_does_not_hold_up_other_queries(url, database, other):
     """A change of a table waits for the query, and without a limit all later queries would wait for the change."""
+    as_before = "ALTER TABLE rank_chunks ALTER ranks SET STORAGE EXTENDED"
+    await database.write(lambda c: c.exec_driver_sql(as_before).close())  # the upgrade changes it
     long = await psycopg.AsyncConnection.connect(url)
     await long.execute("SELECT count(*) FROM rank_chunks")  # its transaction stays open
     async with asyncio.TaskGroup() as group:
@@ -262,6 +264,7 @@ async def test_what_is_prepared_outlives_a_view_with_other_columns(database, oth
 
 
 async def test_an_upgrade_stores_the_order_of_jobs_without_compressing_it(database):
+    """A million jobs take most of the time of their pass otherwise."""
     storage = "SELECT attstorage FROM pg_attribute WHERE attrelid = 'ranking_leaves'::regclass AND attname = 'ids'"
     await database.write(
         lambda c: c.exec_driver_sql("ALTER TABLE ranking_leaves ALTER ids SET STORAGE EXTENDED").close()
