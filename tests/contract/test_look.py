@@ -56,7 +56,7 @@ from rankd.store.look.priority_list import breakdown, has_ranking, head, priorit
 from rankd.store.look.queue_list import queues
 from rankd.store.look.rank_look import at_rank, whole_ranking
 from rankd.store.look.service_list import services
-from rankd.store.look.share_list import shares
+from rankd.store.look.share_list import accounts_part, shares
 from rankd.store.look.why import out_of_service, why
 from rankd.store.record.history import prune_events
 from rankd.store.record.priority_class import write_access
@@ -208,6 +208,15 @@ async def test_shares(world):
     rows = [(row["account"], row["user"]) for row in everything]
     assert await world.look(shares, "alice") == [row for row in everything if row["user"] == "alice"] != []
     assert rows == [("physics", None), ("physics", "alice"), ("physics", "bob"), ("root", None)]
+
+
+async def test_the_part_of_an_account_is_that_of_its_row(world):
+    rows = await world.look(shares)
+    of_account = {row["account"]: row["shares_norm"] for row in rows if row["user"] is None}
+    assert len(of_account) > 1
+    for account, part in of_account.items():
+        assert await world.look(accounts_part, account) == part
+    assert await world.look(accounts_part, "none of this name") is None
 
 
 async def test_classes(world):
