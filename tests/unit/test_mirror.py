@@ -296,6 +296,7 @@ ELSEWHERE = {
     "store/engine/postgres_bulk.py": "tests/contract/test_job.py",
     "store/engine/postgres_connection.py": "tests/integration/test_postgres.py",
     "store/engine/postgres_dialect.py": "tests/contract/test_migration.py",
+    "store/engine/postgres_prepared.py": "tests/integration/test_pgbouncer.py",
     "store/engine/postgres_function.py": "tests/contract/test_view.py",
     "store/engine/postgres_site.py": "tests/integration/test_postgres_intake.py",
     "store/engine/stopped.py": "tests/integration/test_db_copy.py",
