@@ -51,10 +51,13 @@ def test_each_start_is_that_of_textbook_conservative_backfilling(jobs):
     ),
     st.sampled_from(["fcfs", "class"]),
     st.sampled_from(["requested", "exact"]),
+    st.sets(st.integers(0, 13), max_size=3),
 )
 @settings(max_examples=effort(40, 200), deadline=None)
-def test_cycles_that_are_left_out_would_start_nothing(jobs, scheduling, policy, runtime):
-    site = a_site(PROCESSORS, scheduling=scheduling, priority=PrioritySettings(policy=policy))
+def test_cycles_that_are_left_out_would_start_nothing(jobs, scheduling, policy, runtime, exclusive):
+    node = [Node(name="a", capacity={"vcore": 1000 * PROCESSORS})]
+    site = a_site(node if exclusive else PROCESSORS, scheduling=scheduling, priority=PrioritySettings(policy=policy))
+    jobs = [job._replace(whole_nodes=1) if place in exclusive else job for place, job in enumerate(jobs)]
     some, every = Simulation(site, jobs, runtime), Simulation(site, jobs, runtime)
     every._can_stand = False
     few, many = [[one for one in simulation.decisions() if one.placements] for simulation in (some, every)]

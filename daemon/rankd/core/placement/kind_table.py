@@ -140,6 +140,11 @@ class KindTable:
         return self._matrices().exclusive
 
     @property
+    def any_exclusive(self) -> bool:
+        """Whether any kind is exclusive."""
+        return self._matrices().any_exclusive
+
+    @property
     def limits_s(self) -> FloatArray:
         """The time limit of each kind, float64 (n_kinds,); infinite for a kind without one."""
         return self._matrices().limits_s

@@ -137,8 +137,8 @@ class Simulation:
     def _still(self, free_before: Mapping[str, int]) -> bool:
         """After ends at a standstill: whether all ended when they were expected to, and no job has room only now."""
         running = self.parts[0].running
-        if not self._stands or not running.all_expected:
-            return False
+        if not self._stands or not running.all_expected or self._kinds.table.any_exclusive:
+            return False  # an exclusive job asks for no more than before, and yet has room only once the node is empty
         kinds = self._kinds.of_jobs[self._order.pending()]
         return not self._kinds.table.any_between(kinds, free_before, running.most_free)
 

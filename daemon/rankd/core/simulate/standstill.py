@@ -13,7 +13,8 @@ others only if it comes before them. With ``strict``, it can't even start while 
 
 The same holds after jobs end when they were expected to, unless one of those that wait has room only now. What is free
 at each later instant is what the last cycle took it to be. So reservations stay the same, and a job that had room
-before would still delay one. If a job ends earlier than expected, reservations move, and there is a cycle.
+before would still delay one. If a job ends earlier than expected, reservations move, and there is a cycle. So there is
+with exclusive jobs, which need the node to be empty.
 
 With several nodes this is not certain: a start may change which of them are reserved. Nor is it with several leaves or
 with quotas, where a start changes which job is next. Then no cycle is left out for this reason.

@@ -4,7 +4,7 @@ import pytest
 from simulated import a_job, a_site
 
 from rankd.core.model.node import Node
-from rankd.core.model.setting import PrioritySettings
+from rankd.core.model.setting import PrioritySettings, SchedulingSettings
 from rankd.core.simulate.simulator import Simulation
 
 MAXIMUM = {"name": "default", "resources": {"max": {"vcore": "3"}}}
@@ -57,3 +57,14 @@ def test_an_end_at_the_limit_needs_no_cycle_if_nobody_has_room_only_now():
     assert cycles(a_job(0, 5, 1, 5), running, head, small) == [0, 50, 59]
     assert cycles(a_job(0, 5, 1, 9), running, head, small) == [0, 5, 50, 59]
     assert cycles(a_job(0, 5, 1, 5), running, head, a_job(0, 60, 2, 60)) == [0, 5, 50, 59]
+
+
+@pytest.mark.parametrize("backfill", ["none", "easy", "conservative", "strict"])
+def test_an_exclusive_job_starts_once_the_node_is_empty(backfill):
+    """It asks for one core of four, which are free all the time."""
+    site = a_site([Node(name="a", capacity={"vcore": 4000})], scheduling=SchedulingSettings(backfill=backfill))
+    jobs = [a_job(0, 50, 1, 50), a_job(0, 9, 1, 9, whole_nodes=1)]
+    simulation = Simulation(site, jobs)
+    assert simulation._can_stand
+    assert [one.now for one in simulation.decisions() if one.placements] == [0, 50]
+    assert simulation.starts_s.tolist() == [0, 50]
