@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -11,10 +13,13 @@ from watch import PATIENCE_S
 
 from rankd.bus.connection import Bus
 from rankd.bus.refusal import respond_error
+from rankd.client import interaction
 from rankd.client.asker import Asker
 from rankd.client.attachment import Attachment
 from rankd.client.interaction import _opened
 from rankd.core.errors import Refused
+from rankd.services.agent.attach_session import AttachSession, Node
+from rankd.services.keeper import relay_frame as kinds
 from rankd.wire.codec import decode_strict, encode
 from rankd.wire.session import (
     CONTROL,
@@ -24,8 +29,11 @@ from rankd.wire.session import (
     OFFSET,
     STREAM,
     Again,
+    Alive,
+    AttachWish,
     Exited,
     FromClient,
+    Grant,
     JobAttach,
     SessionOpened,
     Step,
@@ -261,6 +269,88 @@ async def test_a_session_that_is_gone_is_read_to_the_end_from_the_file(broker):
     assert (bytes(played.shown), played.session.failure) == (b"0123456", None)
 
 
+async def test_a_session_that_is_gone_while_its_file_is_read_shows_each_byte_once(broker):
+    content, goes_on = bytes(range(200)), asyncio.Event()
+
+    async def rest(_opened, _stream, begin, end):
+        for at in range(begin, end or len(content), 10):
+            if at > 50:
+                await goes_on.wait()
+            yield content[at : min(at + 10, end or len(content))]
+
+    async with playing(broker) as played:
+        played.session.rest = rest
+        await played.send(content[:5], 0)
+        await played.send(content[150:160], 150, **{FIRST: "150"})
+        while len(played.shown) < 50:
+            await asyncio.sleep(0.01)
+        played.session._fail(Refused("session_gone", "it has ended"))
+        async with asyncio.TaskGroup() as group:
+            group.create_task(played.session.read_to_the_end())
+            await asyncio.sleep(0)
+            goes_on.set()
+        await asyncio.gather(*played.session._tasks, return_exceptions=True)
+    assert bytes(played.shown) == content
+    assert played.session.missing == 0
+
+
+@pytest.mark.parametrize("file", [b"", b"01", b"new content, longer", b"012"])
+async def test_a_file_that_does_not_have_what_was_shown_is_not_read_on(broker, file):
+    """The job has emptied it, or its disk was full: the rest is said to be missing, and not made up."""
+
+    async def rest(_opened, _stream, begin, end):
+        for at in range(begin, len(file) if end is None else end):
+            yield file[at : at + 1]
+
+    async with playing(broker) as played:
+        played.session.rest = rest
+        await played.send(b"012", 0)
+        await played.send(b"", 9)
+        assert await played.asked.get() == 3
+        if file == b"012":  # all is there
+            await played.session.read_to_the_end()
+        else:
+            with pytest.raises(Refused, match="what the session has shown"):
+                await played.session.read_to_the_end()
+    assert bytes(played.shown) == b"012"
+
+
+async def test_an_end_is_not_repeated_while_bytes_are_sent_again():
+    sent = []
+
+    async def send(_subject, data, headers):
+        sent.append((int(headers[OFFSET]), END in headers) if OFFSET in headers else data)
+        return True
+
+    wish = AttachWish()
+    grant = Grant(
+        user="alice", node="n1", job=1, attempt=1, allocation=1, owner="alice", session="s1", issued_at=0.0,
+        expires_at=60.0, started_at=0.0, state="running", wish=wish,
+    )  # fmt: skip
+    session = AttachSession(grant, wish, Node(Path(), None, lambda _: None, lambda *_: None), send, bool)
+    await session._carry_out(Alive(), "client")
+
+    async def end() -> None:
+        await session._pass_on(kinds.END, 0, kinds.ENDED.pack(0, 6, 0))
+
+    await session._pass_on(kinds.OUTPUT, 0, b"012345")
+    await end()
+    assert sent[-2:] == [(6, True), (0, True)]
+    for part in (None, b"01"):
+        sent.clear()
+        if part is None:
+            await session._carry_out(Again(stream="stdout", offset=0), "client")
+        else:
+            await session._pass_on(kinds.OUTPUT, 0, part)
+        await session._carry_out(Alive(), "client")
+        assert not any(is_end for _, is_end in (each for each in sent if isinstance(each, tuple)))
+    await session._pass_on(kinds.OUTPUT, 2, b"2345")
+    await end()
+    sent.clear()
+    await session._carry_out(Alive(), "client")
+    assert sent[-2:] == [(6, True), (0, True)]
+
+
 async def test_a_process_of_a_job_waits_until_rankd_has_heard_of_its_start(broker):
     alice, asked = Asker("alice"), []
     async with Bus(broker.url, "node") as node, Bus(broker.url, "client") as client:
@@ -280,5 +370,37 @@ async def test_a_process_of_a_job_waits_until_rankd_has_heard_of_its_start(broke
         session = Attachment(client, alice, JobAttach(id=1), lambda *_: None, ("stdout",))
         with pytest.raises(Refused, match="pending"):
             await _opened(session)
+        listens = (len(client.client._subs), len(client.after_reconnect))
         assert (await _opened(session, is_within=True)).node == "n1"
+        assert (len(client.client._subs), len(client.after_reconnect)) == listens, "one subscription, however often"
     assert len(asked) == 3
+
+
+async def test_a_process_of_a_job_of_whose_start_rankd_never_hears_gives_up(broker, monkeypatch):
+    monkeypatch.setattr(interaction, "MOST_NOT_STARTED_S", 0.15)
+    alice, asked = Asker("alice"), []
+    async with Bus(broker.url, "node") as node, Bus(broker.url, "client") as client:
+
+        async def answer(message):
+            asked.append(message)
+            await respond_error(message, Refused("not_started", "job 1 is pending", "id", status=409))
+
+        await node.client.subscribe(alice.subject("job.attach"), cb=answer)
+        await node.client.flush()
+        with pytest.raises(Refused, match="pending"):
+            await _opened(Attachment(client, alice, JobAttach(id=1), lambda *_: None, ("stdout",)), is_within=True)
+    assert len(asked) > 1
+
+
+async def test_one_interrupt_ends_a_step_that_waits_for_its_jobs_start():
+    cancelled, null = [], os.open(os.devnull, os.O_WRONLY)
+    waiting = interaction.Interaction(
+        None, Asker("alice"), interaction.Ends(None, null, null), lambda: cancelled.append(True), pty=False
+    )
+    await waiting.interrupt(2)
+    assert not cancelled, "it may have begun"
+    waiting.is_within = True
+    await waiting.interrupt(2)
+    assert cancelled
+    await waiting._out.close()
+    os.close(null)

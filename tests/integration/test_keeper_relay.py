@@ -14,6 +14,7 @@ from relay_reader import RelayReader
 from watch import PATIENCE_S
 
 from rankd.bus.liveness import Loops
+from rankd.services.agent import attach_session as agent_session
 from rankd.services.keeper import relay_frame as kinds
 from rankd.services.keeper.link import KeeperLink
 from rankd.services.keeper.message import EndJob, KeepJob, SignalJob, StartStep, StepHappened
@@ -23,8 +24,13 @@ from rankd.services.keeper.relay_process import socket_of
 from rankd.services.keeper.ring import REPLAYED_BYTES, WINDOW_BYTES
 from rankd.services.keeper.state import AgentState, Claim
 from rankd.wire.message import Report
+from rankd.wire.session import FIRST, OFFSET, Again, Alive, AttachWish, Grant
 
 PART = 65_536
+GRANT = Grant(
+    user="alice", node="n1", job=1, attempt=1, allocation=1, owner="alice", session="s1", issued_at=0.0,
+    expires_at=3_600.0, started_at=0.0, state="running", wish=AttachWish(),
+)  # fmt: skip
 
 
 class Node:
@@ -204,6 +210,44 @@ async def test_output_waits_for_a_reader_and_a_detached_job_does_not(node):
     other.send(kinds.DETACHED)
     await node.ended()
     assert len(node.file("out")) == 5_000_005
+
+
+async def test_who_comes_again_to_a_job_that_writes_all_the_time_hears_what_has_gone_and_gets_the_rest(node):
+    """The session's agent says which bytes are only in the file; the relay keeps those behind until they are read."""
+    reader = node.start("sh", "-c", "while :; do head -c 100000 /dev/zero; done").connect()
+    await in_thread(reader.until, lambda: len(reader.output) >= PART)
+    reader.send(kinds.DETACHED)
+    file, read = node.directory / "1.out", len(reader.output)
+    heard: asyncio.Queue[tuple[int, int, bool]] = asyncio.Queue()
+
+    async def send(_subject, data, headers):
+        if data and OFFSET in headers:
+            heard.put_nowait((int(headers[OFFSET]), len(data), headers.get(FIRST) == headers[OFFSET]))
+        return True
+
+    place = agent_session.Node(node.state.root, node.link, lambda _allocation: None, lambda _task, _cause: None)
+    session = agent_session.AttachSession(GRANT, AttachWish(offsets={"stdout": read}), place, send, bool)
+    try:
+        async with asyncio.timeout(PATIENCE_S), asyncio.TaskGroup() as group:
+            while file.stat().st_size < read + 3 * WINDOW_BYTES:
+                await asyncio.sleep(0.01)
+            running = group.create_task(session.run())
+            await session._carry_out(Alive(), "client")
+            begin, size, is_first = await heard.get()
+            assert begin > read
+            assert is_first, "the client is told that the bytes before have gone"
+            end = begin + size
+            while end < begin + WINDOW_BYTES // 2:  # meanwhile the client reads the file
+                offset, size, _ = await heard.get()
+                assert offset == end
+                end += size
+            await session._carry_out(Again(stream="stdout", offset=begin), "client")
+            while (await heard.get())[0] != begin:
+                pass
+            running.cancel()
+    finally:
+        node.link.ask(EndJob(allocation=1, cause="cancel", grace_s=0.1))
+        await node.ended()
 
 
 async def test_a_full_disk_of_its_file_stops_neither_the_job_nor_its_reader(node):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
-from contextlib import suppress
+from contextlib import aclosing, suppress
 
 import msgspec
 from nats.aio.msg import Msg
@@ -50,6 +50,8 @@ ASK_S = 5.0
 PAUSE_S = 0.2
 AGAIN_S = 1.0
 """Missing bytes are asked for again after this time."""
+COMPARED_BYTES = 64
+"""So many of the bytes that were shown last must be in the job's file, at their place, before it is read on."""
 
 UNKNOWN_FIELD = "unknown_field"
 OF_STEP = frozenset({"step.number", "step.task"})
@@ -93,17 +95,28 @@ class Attachment:
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_unheard = asyncio.Event()
         self._opened: SessionOpened | None = None
-        self._filling: set[str] = set()
+        self._fills: dict[str, asyncio.Task[None]] = {}
+        self._last: dict[str, bytes] = {}
+        """Of each stream, the bytes before its next one, as far as they are known."""
+        self._reads_files = False
+        self._listens = False
         self._names_step = True
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the session was granted."""
+        return self._opened is not None
+
     async def open(self) -> SessionOpened:
-        """Listen, then ask.
+        """Listen, then ask. After an error it may be called again.
 
         Raises:
             Refused, Unavailable: the intake's or the node's reason; ``not_started`` while the job waits.
         """
-        await self._bus.client.subscribe(session_out(self._who.user, None, self._session), cb=self._on_message)
-        self._bus.after_reconnect.append(self._on_reconnect)
+        if not self._listens:
+            await self._bus.client.subscribe(session_out(self._who.user, None, self._session), cb=self._on_message)
+            self._bus.after_reconnect.append(self._on_reconnect)
+            self._listens = True
         opened = await self._ask(again=False)
         await self.greet()
         return opened
@@ -188,11 +201,10 @@ class Attachment:
         stream, offset = headers[STREAM], int(headers[OFFSET])
         expected = self._next.setdefault(stream, offset)
         self._written.setdefault(stream, offset)
-        if stream in self._filling:
+        if stream in self._fills or self._reads_files:
             return
         if offset > expected and headers.get(FIRST) == headers[OFFSET]:
-            self._filling.add(stream)
-            self._begin(self._fill(stream, offset))
+            self._fills[stream] = self._begin(self._fill(stream, offset))
             return
         if offset > expected:  # something was lost with a connection
             now_s = asyncio.get_running_loop().time()
@@ -202,13 +214,23 @@ class Attachment:
                 await self.send(Again(stream=stream, offset=expected))
             return
         fresh = part[expected - offset :]
-        self._next[stream] = end = expected + len(fresh)
         if fresh:
             self._asked_again.pop(stream, None)
-            self._write(stream, fresh, lambda: self._on_written(stream, end))
+            self._show(stream, fresh, lambda: None)
         if headers.get(END) == "true":
             self._ended.add(stream)
             self._look_at_end()
+
+    def _show(self, stream: str, part: bytes, then: Callable[[], None]) -> None:
+        """Write the next bytes of a stream."""
+        self._next[stream] = end = self._next[stream] + len(part)
+        self._last[stream] = (self._last.get(stream, b"") + part[-COMPARED_BYTES:])[-COMPARED_BYTES:]
+
+        def on_written() -> None:
+            self._on_written(stream, end)
+            then()
+
+        self._write(stream, part, on_written)
 
     async def _fill(self, stream: str, end: int) -> None:
         """Take from the job's file what its node does not keep any more, then ask for what follows."""
@@ -217,7 +239,8 @@ class Attachment:
         if (lacks := end - self._next[stream]) > 0:
             self.missing += lacks
             self._next[stream] = self._written[stream] = end
-        self._filling.discard(stream)
+            self._last.pop(stream, None)
+        self._fills.pop(stream, None)
         await self.send(Again(stream=stream, offset=end))
 
     async def read_to_the_end(self) -> None:
@@ -228,24 +251,42 @@ class Attachment:
         """
         if not self._next and self.failure is not None:
             raise self.failure
+        self._reads_files = True
+        fills = list(self._fills.values())
+        for fill in fills:
+            fill.cancel()
+        await asyncio.gather(*fills, return_exceptions=True)
         for stream in self._next:
             await self._read_file(stream, None)
         self.failure = None
 
     async def _read_file(self, stream: str, end: int | None) -> None:
-        """Write bytes of the job's file, as fast as they are taken.
+        """Write bytes of the job's file, as fast as they are taken, if it has before them what was shown last.
+
+        It has not if the job has emptied it, or if its disk was full: then its offsets are not those of the stream.
 
         Raises:
-            RankdError: it can't be read.
+            RankdError: it can't be read, or is not as the stream was.
         """
         if self.rest is None or self._opened is None:
             raise self.failure or Refused("session_gone", "what the session does not have is in no file", status=404)
-        async for part in self.rest(self._opened, stream, self._next[stream], end):
-            written = asyncio.Event()
-            self._next[stream] += len(part)
-            self._write(stream, part, written.set)
-            await written.wait()
-            self._on_written(stream, self._next[stream])
+        place, last = self._next[stream], self._last.get(stream, b"")
+        before = min(place, max(len(last), 1))
+        compared = b""
+        async with aclosing(self.rest(self._opened, stream, place - before, end)) as parts:
+            async for part in parts:
+                fresh = part[before - len(compared) :]
+                compared += part[: before - len(compared)]
+                if len(compared) == before and not compared.endswith(last):
+                    break
+                if fresh:
+                    assert self._next[stream] == place, "nobody else writes this stream"  # noqa: S101
+                    place += len(fresh)
+                    written = asyncio.Event()
+                    self._show(stream, fresh, written.set)
+                    await written.wait()
+        if len(compared) < before or not compared.endswith(last):
+            raise Refused("session_gone", "the job's file does not have what the session has shown", status=409)
 
     def _on_written(self, stream: str, end: int) -> None:
         self._written[stream] = max(self._written[stream], end)
@@ -254,10 +295,11 @@ class Attachment:
             self._begin(self.send(Consumed(stream=stream, offset=end)))
         self._look_at_end()
 
-    def _begin(self, work: Coroutine[None, None, None]) -> None:
+    def _begin(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     def _look_at_end(self) -> None:
         """The status of the process comes before the ends of its streams, and comes again with them if it was lost."""

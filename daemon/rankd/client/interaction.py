@@ -21,6 +21,10 @@ from rankd.wire.session import Exited, JobAttach, SessionOpened
 
 INTERRUPT = b"\x03"
 OPEN_PAUSE_S = 0.1
+PAUSE_GROWTH = 1.5
+MOST_PAUSE_S = 2.0
+MOST_NOT_STARTED_S = 60.0
+"""How long a process of a job waits until rankd has heard of the job's start."""
 GONE = "session_gone"
 """The error of a session whose node has nothing more of it."""
 OPEN_AT_ONCE = 16
@@ -54,6 +58,8 @@ class Interaction:
         """Has in files what a node does not keep for the session any more; None: nobody has it."""
         self.is_within = False
         """Whether this process is one of the job: it runs, also if rankd has not heard of its start yet."""
+        self.on_open: Callable[[], None] = lambda: None
+        """Called once the first session is granted."""
         self._bus = bus
         self._who = who
         self._ends = ends
@@ -108,6 +114,7 @@ class Interaction:
     async def _sessions(self, wish: JobAttach, parts: Parts) -> list[Exited | None]:
         first = self._attachment(wish, 0)
         opened = await _opened(first, is_within=self.is_within)
+        self.on_open()
         nodes = [opened.node] if wish.node else nodes_of_tasks(opened.nodes[: parts.nodes], parts.tasks)
         ranks = range(1, len(nodes))
         others = [self._attachment(_of_task(wish, nodes, rank, opened.step), rank) for rank in ranks]
@@ -163,8 +170,9 @@ class Interaction:
             self._on_cancel()
 
     async def interrupt(self, number: int) -> None:
-        """Pass an interrupt on; the third within a second cancels."""
-        if self._interrupts.add(time.monotonic()):
+        """Pass an interrupt on; the third within a second cancels, as does one while a step of this job waits."""
+        is_waiting = self.is_within and not any(each.is_open for each in self._attachments)
+        if self._interrupts.add(time.monotonic()) or is_waiting:
             self._on_cancel()
             return
         await self.signal(number)
@@ -225,12 +233,16 @@ async def _opened(attachment: Attachment, *, is_within: bool = False) -> Session
     Raises:
         RankdError: the refusal.
     """
+    pause_s, until = OPEN_PAUSE_S, None
     while True:
         try:
             return await attachment.open()
         except Unavailable:
-            await asyncio.sleep(OPEN_PAUSE_S)
+            until = None
         except Refused as error:
-            if error.code != "not_started" or not is_within:
+            now_s = time.monotonic()
+            until = now_s + MOST_NOT_STARTED_S if until is None else until
+            if error.code != "not_started" or not is_within or now_s >= until:
                 raise
-            await asyncio.sleep(OPEN_PAUSE_S)
+        await asyncio.sleep(pause_s)
+        pause_s = min(pause_s * PAUSE_GROWTH, MOST_PAUSE_S)

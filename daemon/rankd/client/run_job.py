@@ -6,7 +6,7 @@ import asyncio
 import signal
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -158,7 +158,9 @@ class RunningJob:
         if self._status is not None or not (is_gone or missing):
             return status
         what = f"{missing} bytes" if missing else "the end"
-        self._manner.tell(f"{what} of the output of job {self.id} did not arrive here; `rankd logs {self.id}` has all")
+        self._manner.tell(
+            f"{what} of the output of job {self.id} did not arrive here; `rankd logs {self.id}` shows its files"
+        )
         return status or NOT_THE_COMMANDS
 
     async def _from_file(
@@ -181,8 +183,9 @@ class RunningJob:
             id=self._name, stream=kind, offset=begin, limit=limit, follow=end is None, node=opened.node,
             attempt=opened.attempt,
         )  # fmt: skip
-        async for part in LogStream(self._bus, self._who, wanted).parts():
-            yield part
+        async with aclosing(LogStream(self._bus, self._who, wanted).parts()) as parts:
+            async for part in parts:
+                yield part
 
     async def attach(self, job: int | str) -> int:
         """Join a job that runs, with the last part of its output; returns its exit status.
@@ -223,7 +226,8 @@ class RunningJob:
         return await self._unless_left(self._step(wish, parts))
 
     async def _step(self, wish: JobAttach, parts: Parts) -> int:
-        self._begin()
+        self._has_begun = True
+        self._interaction.on_open = self._begin  # until then, Ctrl-C ends a terminal's command as any other
         ends = await self._interaction.run(wish, parts)
         if self._status is not None:
             return self._status

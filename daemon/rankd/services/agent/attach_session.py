@@ -116,7 +116,7 @@ class AttachSession:
         self._exited: Exited | None = None
         self._ends: dict[str, int] = {}
         self._firsts: dict[str, int] = {}
-        """Of each stream, the oldest byte that the relay had kept when it was connected."""
+        """Of each stream, the oldest byte that the relay kept when it last began to send."""
         self._is_terminal = False
         node.heard(grant.allocation)
 
@@ -229,7 +229,7 @@ class AttachSession:
 
     async def _resume(self) -> None:
         """Let the relay send from where the client is."""
-        self._lost = False
+        self._lost, self._ends = False, {}  # the relay says the end again after the bytes
         first = kinds.LAST_PART if self._wish.replay_bytes else 0
         offsets = [self._offsets.get(stream, first) for stream in ("stdout", "stderr")]
         await self._tell(frame(kinds.RESUME, 0, kinds.OFFSETS.pack(*offsets) + self._of_input.encode()))
@@ -334,15 +334,17 @@ class AttachSession:
         exit_status, number = exit_of(status)
         self._exited = Exited(exit_status=exit_status, signal=number)
         self._ends = {"stdout": output} | ({} if self._is_terminal else {"stderr": errors})
+        self._sent |= self._ends  # all before was sent, here or by an earlier agent
         await self._repeat_end()
 
     async def _repeat_end(self) -> None:
-        """Say how the process ended, and where its streams end, if it has ended."""
+        """Say how the process ended, and where its streams end, if it has ended. Not while bytes are sent again."""
         if self._exited is None:
             return
         await self._say(self._exited)
         for stream, end in self._ends.items():
-            self._sent[stream] = end
+            if self._sent.get(stream) != end:
+                continue
             if not await self._put(b"", self._headers(stream, end) | {END: "true", STATE: ENDED}):
                 self._lost = True
 

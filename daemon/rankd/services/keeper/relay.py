@@ -200,9 +200,12 @@ class Relay:
         self._drop_agent()
         connection.setblocking(False)
         self._agent, self._frames, self._sends, self._told_end = connection, Frames(), False, False
+        self._queued = bytearray(self._hello())
+
+    def _hello(self) -> bytes:
         output, errors = (self._streams[0].ring, self._streams[-1].ring)
         places = (output.first, output.end, errors.first, errors.end)
-        self._queued = bytearray(frame(kinds.HELLO, 0, kinds.PLACES.pack(*places, self._is_terminal)))
+        return frame(kinds.HELLO, 0, kinds.PLACES.pack(*places, self._is_terminal))
 
     def _drop_agent(self) -> None:
         if self._agent is not None:
@@ -256,7 +259,8 @@ class Relay:
                 stream.ring.confirm(offset)
             asked = stream.ring.replay_from() if offset == kinds.LAST_PART else offset
             stream.sent = min(max(asked, stream.ring.first), stream.ring.end)
-            stream.ring.hold()
+            stream.ring.hold(stream.sent)
+        self._queue(self._hello())  # since the first one, output has come, and older output may have gone
 
     def _take_input(self, offset: int, payload: bytes) -> None:
         """Take input. Bytes that were taken before are skipped; bytes behind a gap are not taken."""

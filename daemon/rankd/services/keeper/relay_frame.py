@@ -27,7 +27,8 @@ the session of this name, whose input counts from 0; nobody reads any more; the 
 SIZES = struct.Struct("<HH")
 OFFSETS = struct.Struct("<QQ")
 PLACES = struct.Struct("<QQQQ?")
-"""Of a hello: the first and the next byte of output and of errors, and whether it is a terminal."""
+"""Of a hello: the first and the next byte of output and of errors, and whether it is a terminal. It comes first, and
+again before what is sent after each ``RESUME``; relays of older versions do not repeat it."""
 ENDED = struct.Struct("<iQQ")
 """The exit status, negative for a signal, and the whole length of output and of errors."""
 LAST_PART = 2**64 - 1

@@ -59,9 +59,10 @@ class Ring:
         self.holds = False
         self.confirm(self.end)
 
-    def hold(self) -> None:
-        """Somebody reads again."""
+    def hold(self, offset: int) -> None:
+        """Somebody reads again, from this offset on: what was not confirmed from there on is kept."""
         self.holds = True
+        self.read = min(self.read, max(offset, self.first))
 
     def replay_from(self) -> int:
         """The offset where a new reader begins.

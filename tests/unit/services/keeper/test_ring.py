@@ -31,6 +31,17 @@ def test_without_a_reader_only_the_replay_is_kept_and_there_is_always_room():
     ring.let_go()
     ring.add(b"abcdef")
     assert (ring.room, ring.part(ring.first, 10)) == (10, b"cdef")
-    ring.hold()
+    ring.hold(ring.end)
     ring.add(b"g")
     assert ring.room == 9
+
+
+def test_what_a_reader_that_has_come_again_did_not_confirm_is_kept():
+    ring = Ring(window=10, replayed=4)
+    ring.let_go()
+    ring.add(b"abcdef")
+    ring.hold(ring.first)
+    ring.add(b"ghijk")
+    assert (ring.room, ring.part(2, 99)) == (1, b"cdefghijk")
+    ring.confirm(9)
+    assert (ring.room, ring.first) == (8, 7)
