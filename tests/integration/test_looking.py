@@ -17,13 +17,19 @@ from integration.intake_stage import an_intake
 from integration.stage import NOW, PATIENCE_S, a_cluster, ready
 
 from rankd.bus.connection import Bus
+from rankd.core.admission.submitter import Submitter
 from rankd.core.change import job_action
 from rankd.core.errors import Unavailable
+from rankd.services.intake import look_verbs
 from rankd.services.intake.look_turns import LookTurns
+from rankd.services.intake.look_verbs import LookVerbs
 from rankd.services.intake.rests import Rests
+from rankd.store.engine.reading import fetch
 from rankd.store.engine.url import open_database
 from rankd.store.look import page
 from rankd.store.look.job_filter import count_jobs, job_ids
+from rankd.store.look.web.catalog import LOOKS
+from rankd.store.look.web.nodes import NODES
 from rankd.wire.message import JobFilter, JobList, PriorityList, TableFilter
 
 JOB = {"command": ["true"]}
@@ -179,6 +185,47 @@ async def test_users_take_turns_and_who_has_too_many_waiting_is_refused(tmp_path
             await asyncio.wait(tasks)
         assert order == ["alice 0", "alice 1", "bob", "alice 2", "alice 3"]
         assert await lookers.look("alice", lambda _: 5) == 5
+
+
+def page_looks(database, monkeypatch, read):
+    """The looking verbs, and what asks the page's list of nodes, which ``read`` answers."""
+    looks = LookVerbs(database, Rests(time.time), lambda: LARGEST_REPLY, None, lambda: False)
+    monkeypatch.setitem(LOOKS, "nodes", NODES._replace(read=read))
+    [verb] = [verb for verb in looks.verbs() if verb.name == "page.look"]
+    return looks, lambda user: verb.handler(Submitter(user, privileged=False), b'{"look": "nodes"}')
+
+
+async def test_lists_of_the_page_hold_up_no_request_about_one_job(tmp_path, monkeypatch):
+    async with open_database(tmp_path / "rankd.db", durable=False) as database:
+        go_on, begun = threading.Event(), threading.Semaphore(0)
+
+        def read(*_given: object) -> list[object]:
+            begun.release()
+            go_on.wait(PATIENCE_S)
+            return []
+
+        looks, ask = page_looks(database, monkeypatch, read)
+        async with asyncio.TaskGroup() as group:
+            for user in ("alice", "bob", "carol", "dave"):
+                group.create_task(ask(user))
+            for _ in range(2):
+                assert await asyncio.to_thread(begun.acquire, timeout=PATIENCE_S)
+            try:
+                async with asyncio.timeout(PATIENCE_S):
+                    assert await looks.single.look("erin", lambda _: 5) == 5
+                assert not go_on.is_set()
+            finally:
+                go_on.set()
+
+
+async def test_a_look_of_the_page_that_takes_too_long_is_interrupted(tmp_path, monkeypatch):
+    endless = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) SELECT count(*) FROM c"
+    monkeypatch.setattr(look_verbs, "LONGEST_LOOK_S", 0.05)
+    async with open_database(tmp_path / "rankd.db", durable=False) as database:
+        looks, ask = page_looks(database, monkeypatch, lambda reader, *_: fetch(reader, endless))
+        with pytest.raises(Unavailable, match=r"longer than 0\.05 s"):
+            await ask("alice")
+        assert await looks.lists.look("alice", lambda _: 5) == 5
 
 
 async def test_beside_others_a_user_whose_requests_wait_rests_after_each(tmp_path):

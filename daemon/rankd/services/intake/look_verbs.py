@@ -22,6 +22,7 @@ from rankd.store.engine.database import Database
 from rankd.store.engine.postgres_site import site_of_server
 from rankd.store.engine.reading import Reader, Row
 from rankd.store.engine.site import site_of
+from rankd.store.engine.time_limit import time_limit
 from rankd.store.look import page
 from rankd.store.look.as_asker import check_sees, job_script_for, job_shown_to, narrowed, why_for
 from rankd.store.look.filter_check import check_filter
@@ -51,6 +52,8 @@ Jobs = TypeVar("Jobs", bound=JobFilter)
 PAYLOAD_SHARE = 0.9
 """How much of the broker's largest payload a page may fill."""
 IN_BASE64 = 4 / 3
+LONGEST_LOOK_S = 10.0
+"""A look of the page that takes longer is interrupted: the page does not wait for it any more."""
 
 
 class LookVerbs:
@@ -175,13 +178,16 @@ class LookVerbs:
         room = int(self._max_payload() * PAYLOAD_SHARE / IN_BASE64)
 
         def checked(connection: Connection) -> PageLooked:
-            data = zlib.compress(encode(look.read(_reader(connection), user, wanted.given)), 1)
+            reader = _reader(connection)
+            with time_limit(reader, LONGEST_LOOK_S):
+                found = look.read(reader, user, wanted.given)
+            data = zlib.compress(encode(found), 1)
             if len(data) > room:
                 message = f"the view '{look.name}' has {len(data):,} bytes, and the broker passes on {room:,}"
                 raise Refused("too_large", f"{message}; run `rankd web` with --db", status=413)
             return PageLooked(data=data)
 
-        return await self.single.look(asker.user, checked)
+        return await (self.lists if look.is_list else self.single).look(asker.user, checked)
 
     async def page(self, asker: Submitter, query: Callable[[Reader], page.Page], turns: LookTurns | None = None) -> Row:
         """A page as large as a message may be. ``turns`` None means the queue of the lists."""

@@ -31,4 +31,4 @@ def _form(reader: Reader, _asker: Submitter, _given: Given) -> FormShown:
     )
 
 
-FORM = Look("form", FormShown, _form)
+FORM = Look("form", FormShown, _form, is_list=True)

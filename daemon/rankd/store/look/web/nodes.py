@@ -46,7 +46,7 @@ def _nodes(reader: Reader, asker: Submitter, _given: Given) -> list[Row]:
     ]
 
 
-NODES = Look("nodes", list[Row], _nodes)
+NODES = Look("nodes", list[Row], _nodes, is_list=True)
 
 
 def _names(nodelist: list[str] | str | None) -> list[str]:

@@ -62,7 +62,7 @@ def _queue(reader: Reader, asker: Submitter, given: Given) -> QueueShown:
     )  # fmt: skip
 
 
-QUEUE = Look("queue", QueueShown, _queue)
+QUEUE = Look("queue", QueueShown, _queue, is_list=True)
 
 
 def _state(given: Given) -> str:

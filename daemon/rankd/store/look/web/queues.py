@@ -53,4 +53,4 @@ def _key(row: Row) -> Key:
     return row["partition"], row["path"]
 
 
-QUEUES = Look("queues", list[Row], _queues)
+QUEUES = Look("queues", list[Row], _queues, is_list=True)

@@ -37,7 +37,7 @@ def _services(reader: Reader, _asker: Submitter, _given: Given) -> ServicesShown
     )
 
 
-SERVICES = Look("services", ServicesShown, _services)
+SERVICES = Look("services", ServicesShown, _services, is_list=True)
 
 
 def _changes(text: str | list[Row]) -> list[str]:

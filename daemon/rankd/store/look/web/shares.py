@@ -36,7 +36,7 @@ def _shares(reader: Reader, asker: Submitter, _given: Given) -> SharesShown:
     return SharesShown(rows, own)
 
 
-SHARES = Look("shares", SharesShown, _shares)
+SHARES = Look("shares", SharesShown, _shares, is_list=True)
 
 
 def _own(own: Row, rows: list[Row]) -> Own:
