@@ -18,8 +18,8 @@ NOBODY = Submitter("", privileged=False, sees="own")
 
 class Look(NamedTuple, Generic[T]):
     """``kind``: of its result, which is sent as JSON. ``is_for_page``: no user may ask for it, only the page itself.
-    ``is_list``: it reads as much as a list does, so it waits in the same queue.
 
+    ``is_list``: it reads as much as a list does, so it waits with the lists.
     ``read`` reads a bounded number of rows, however many jobs wait. It returns nothing that the asker may not see.
     """
 
