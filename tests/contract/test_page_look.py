@@ -21,8 +21,13 @@ from rankd.store.look.rank_window import RankFilter, first_places, window, with_
 from rankd.store.look.reservation_list import reservations
 from rankd.store.look.service_past import adapter_readings, last_configurations, last_generations
 from rankd.store.look.waited import waited_of
+from rankd.store.look.web import nodes, shares
+from rankd.store.look.web.look import NOBODY
+from rankd.store.look.web.nodes import NODES
 from rankd.store.look.web.queue import QUEUE
 from rankd.store.look.web.queues import QUEUES
+from rankd.store.look.web.services import SERVICES
+from rankd.store.look.web.shares import SHARES
 from rankd.store.record.array import split_these
 from rankd.store.record.job_action import act
 
@@ -162,3 +167,30 @@ async def test_a_queue_has_the_priority_of_its_best_job_before_its_own_offset(wo
 async def test_the_page_of_the_queue_has_the_starts_that_were_forecast(world):
     waiting = (await world.look(QUEUE.read, ALICE, {"state": "waiting"})).waiting.rows
     assert [(row["early"], row["late"]) for row in waiting] == [(NOW + 60, NOW + 120), (None, None), (None, None)]
+
+
+async def test_only_administrators_see_who_changed_the_configuration_and_what(world):
+    for asker in (ALICE, NOBODY, Submitter("root", privileged=False, via="web", is_operator=True)):
+        [row] = (await world.look(SERVICES.read, asker, {})).configurations
+        assert (row.pop("number"), row.pop("at"), row.pop("changes")) == (1, NOW, [])
+        assert set(row.values()) == {None}, asker
+    [row] = (await world.look(SERVICES.read, Submitter("root", privileged=True), {})).configurations
+    assert (row["number"], row["actor"], row["event"], row["directory"]) == (1, "root", "started", "/etc")
+
+
+async def test_a_view_has_as_many_nodes_and_shares_as_are_shown_and_their_number(world, monkeypatch):
+    every = await world.look(NODES.read, ALICE, {})
+    tree = await world.look(SHARES.read, ALICE, {})
+    assert (every.n, tree.n) == (len(every.rows), len(tree.rows))
+    assert min(every.n, tree.n) > 1
+    monkeypatch.setattr(nodes, "MOST", 1)
+    monkeypatch.setattr(shares, "MOST", 1)
+    assert await world.look(NODES.read, ALICE, {}) == (every.rows[:1], every.n)
+    assert await world.look(SHARES.read, ALICE, {}) == (tree.rows[:1], tree.n, tree.own)
+
+
+async def test_users_come_below_their_accounts(world):
+    rows = (await world.look(SHARES.read, ALICE, {})).rows
+    depths = {row["account"]: row["depth"] for row in rows if row["user"] is None}
+    assert {row["depth"] - depths[row["account"]] for row in rows if row["user"]} == {1}
+    assert min(depths.values()) == 0

@@ -399,6 +399,11 @@ def test_a_page_without_a_database_shows_the_same_numbers(site, ranked):
     assert "rankd_jobs{" in figures
 
 
+def looked(answer: dict[str, str]) -> bytes:
+    """What the page gets to show."""
+    return zlib.decompress(base64.b64decode(answer["data"]))
+
+
 def test_what_privacy_hides_is_not_sent_to_a_page_without_a_database(site, ranked):
     with site.privacy("own"):
         pages = pages_of(site, "bob")
@@ -409,8 +414,14 @@ def test_what_privacy_hides_is_not_sent_to_a_page_without_a_database(site, ranke
             assert "alice" not in same(pages, path)
         for path in (f"/job/{ranked['alice']}", f"/why/{ranked['alice']}", f"/live/job/{ranked['alice']}"):
             assert [page.ask(path).status for page in pages] == [403, 403], path
-        look = site.do(site.client.do("page.look", {"look": "queue"}, "bob")).body
-        assert b"of-alice" not in zlib.decompress(base64.b64decode(look["data"]))
+        assert b"of-alice" not in looked(site.do(site.client.do("page.look", {"look": "queue"}, "bob")).body)
+    services = {"look": "services"}
+    seen = [
+        looked(site.do(site.client.do("page.look", services, "bob")).body),
+        looked(site.do(site.client.ask("rankd.v1.admin.root.page.look", services | {"nobody": True})).body),
+        looked(site.do(site.client.ask("rankd.v1.admin.root.page.look", services)).body),
+    ]
+    assert [str(site.directory / "config").encode() in one for one in seen] == [False, False, True]
     refused = site.do(site.client.do("page.look", {"look": "settings"}, "bob"))
     assert (refused.status, refused.body["code"]) == (403, "admins_only")
 

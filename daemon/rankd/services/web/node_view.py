@@ -12,21 +12,19 @@ from rankd.services.web.page import Page
 from rankd.services.web.view import Given
 from rankd.store.look.web.nodes import NODES
 
-MOST = 300
-"""Nodes on the page."""
 CELLS = 32
 """Cells for the cores of a node: each stands for one core, or for a block on a larger node."""
 
 
 async def nodes(page: Page, asker: Submitter, given: Given) -> str:
-    """All nodes with what runs on them."""
-    rows, now = await page.look(NODES, asker, given), page.clock()
+    """Nodes with what runs on them."""
+    found, now = await page.look(NODES, asker, given), page.clock()
     shown = [
-        row | {"devices": sorted(row["devices"], key=_place), "blocks": blocks(row, row["jobs"])} for row in rows[:MOST]
+        row | {"devices": sorted(row["devices"], key=_place), "blocks": blocks(row, row["jobs"])} for row in found.rows
     ]
     time_axis = axis([span for row in shown for span in spans(row["jobs"], row["reserved"], now)], now)
     plans = {row["name"]: plan(row["jobs"], row["reserved"], time_axis, now) for row in shown}
-    return page.template.render("_nodes.html", rows=shown, n=len(rows), axis=time_axis, plans=plans, lane=LANE)
+    return page.template.render("_nodes.html", rows=shown, n=found.n, axis=time_axis, plans=plans, lane=LANE)
 
 
 def _place(device: Row) -> tuple[str, int, str]:

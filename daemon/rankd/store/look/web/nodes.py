@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from rankd.core.admission.privacy import seen, seen_devices, sees_all
 from rankd.core.admission.submitter import Submitter
 from rankd.core.model.nodelist import unfold
@@ -13,10 +15,19 @@ from rankd.store.look.reservation_list import reservations
 from rankd.store.look.web.look import Given, Look
 from rankd.wire.job_selection import JobFilter
 
+MOST = 300
+"""Nodes that are shown."""
 MOST_JOBS = 2_000
 
 
-def _nodes(reader: Reader, asker: Submitter, _given: Given) -> list[Row]:
+class NodesShown(NamedTuple):
+    """The first nodes, and how many there are."""
+
+    rows: list[Row]
+    n: int
+
+
+def _nodes(reader: Reader, asker: Submitter, _given: Given) -> NodesShown:
     running: dict[str, list[Row]] = {}
     for job in jobs(reader, JobFilter(states=["allocated", "running"], limit=MOST_JOBS)):
         if asker.sees == "own" and not sees_all(asker) and job["user"] != asker.user:
@@ -35,18 +46,20 @@ def _nodes(reader: Reader, asker: Submitter, _given: Given) -> list[Row]:
         is_seen = device["job"] is not None and (sees_all(asker) or device["user"] == asker.user)
         use = recent.get((device["node"], device["id"])) if is_seen else None
         held.setdefault(device["node"], []).append(device | {"recent": use})
-    return [
+    everything = nodes(reader)
+    rows = [
         row
         | {
             "jobs": running.get(row["name"], []),
             "reserved": reserved.get(row["name"], []),
             "devices": held.get(row["name"], []),
         }
-        for row in nodes(reader)
+        for row in everything[:MOST]
     ]
+    return NodesShown(rows, len(everything))
 
 
-NODES = Look("nodes", list[Row], _nodes, is_list=True)
+NODES = Look("nodes", NodesShown, _nodes, is_list=True)
 
 
 def _names(nodelist: list[str] | str | None) -> list[str]:
