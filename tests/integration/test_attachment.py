@@ -315,6 +315,43 @@ async def test_a_file_that_does_not_have_what_was_shown_is_not_read_on(broker, f
     assert bytes(played.shown) == b"012"
 
 
+@pytest.mark.parametrize("size", [1, 7, 1_000])
+async def test_what_a_full_disk_has_left_out_of_the_file_is_counted_as_missing(broker, size):
+    file = b"012" + b"\n[rankd: 41 bytes are missing here: the disk was full]\n" + b"rest" * 30
+
+    async def rest(_opened, _stream, begin, end):
+        for at in range(begin, len(file) if end is None else end, size):
+            yield file[at : at + size if end is None else min(at + size, end)]
+
+    async with playing(broker) as played:
+        played.session.rest = rest
+        await played.send(b"0", 0)
+        await played.send(b"", 9)
+        assert await played.asked.get() == 1
+        await played.session.read_to_the_end()
+    assert bytes(played.shown) == file, "with the line that says so"
+    assert played.session.missing == 41
+
+
+async def test_behind_what_a_full_disk_has_left_out_a_file_is_no_part_of_a_stream(broker):
+    file = b"012" + b"\n[rankd: 41 bytes are missing here: the disk was full]\n" + b"rest" * 30
+
+    async def rest(_opened, _stream, begin, end):
+        yield file[begin:3]
+        yield file[3:end]
+
+    async with playing(broker) as played:
+        played.session.rest = rest
+        await played.send(b"0", 0)
+        await played.send(b"more", 100, **{FIRST: "100"})
+        assert await played.asked.get() == 100
+        await played.send(b"more", 100, **{FIRST: "100"})
+        await played.tell(Exited(exit_status=0))
+        await played.send(b"", 104, **{END: "true"})
+        await played.session.over.wait()
+    assert (bytes(played.shown), played.session.missing) == (b"012more", 97)
+
+
 async def test_an_end_is_not_repeated_while_bytes_are_sent_again():
     sent = []
 

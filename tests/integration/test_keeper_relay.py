@@ -14,6 +14,7 @@ from relay_reader import RelayReader
 from watch import PATIENCE_S
 
 from rankd.bus.liveness import Loops
+from rankd.client.attachment import LEFT_OUT
 from rankd.services.agent import attach_session as agent_session
 from rankd.services.keeper import relay_frame as kinds
 from rankd.services.keeper.link import KeeperLink
@@ -264,6 +265,7 @@ async def test_a_full_disk_of_its_file_stops_neither_the_job_nor_its_reader(node
         assert bytes(reader.output) == bytes(6_000_000) + b"full\nafter\n"
         await node.ended()
         there, said, after = node.file("out").partition(b"\n[rankd: ")
+        assert LEFT_OUT.search(node.file("out"))
         missing, _, rest = after.partition(b" bytes are missing here: the disk was full]\n")
         assert there + bytes(int(missing)) + rest == bytes(reader.output)
         assert said

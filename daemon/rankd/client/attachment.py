@@ -7,6 +7,7 @@ count from the beginning of their stream, so a lost connection loses nothing: th
 from __future__ import annotations
 
 import asyncio
+import re
 import secrets
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import aclosing, suppress
@@ -52,6 +53,9 @@ AGAIN_S = 1.0
 """Missing bytes are asked for again after this time."""
 COMPARED_BYTES = 64
 """So many of the bytes that were shown last must be in the job's file, at their place, before it is read on."""
+LEFT_OUT = re.compile(rb"\n\[rankd: (\d{1,18}) bytes are missing here: the disk was full\]\n")
+"""What a relay writes into a job's file in place of what it had no room for."""
+LONGEST_LEFT_OUT = 80
 
 UNKNOWN_FIELD = "unknown_field"
 OF_STEP = frozenset({"step.number", "step.task"})
@@ -264,6 +268,7 @@ class Attachment:
         """Write bytes of the job's file, as fast as they are taken, if it has before them what was shown last.
 
         It has not if the job has emptied it, or if its disk was full: then its offsets are not those of the stream.
+        If the disk was full later, what was left out is missing; with an ``end``, also all behind.
 
         Raises:
             RankdError: it can't be read, or is not as the stream was.
@@ -272,13 +277,19 @@ class Attachment:
             raise self.failure or Refused("session_gone", "what the session does not have is in no file", status=404)
         place, last = self._next[stream], self._last.get(stream, b"")
         before = min(place, max(len(last), 1))
-        compared = b""
+        compared = looked_at = b""
         async with aclosing(self.rest(self._opened, stream, place - before, end)) as parts:
             async for part in parts:
                 fresh = part[before - len(compared) :]
                 compared += part[: before - len(compared)]
                 if len(compared) == before and not compared.endswith(last):
                     break
+                looked_at += fresh
+                if found := list(LEFT_OUT.finditer(looked_at)):
+                    if end is not None:
+                        break
+                    self.missing += sum(int(each[1]) for each in found)
+                looked_at = looked_at[found[-1].end() if found else 0 :][-LONGEST_LEFT_OUT:]
                 if fresh:
                     assert self._next[stream] == place, "nobody else writes this stream"  # noqa: S101
                     place += len(fresh)
