@@ -8,9 +8,11 @@ from contract.world import BETWEEN, BLOCKED, FIRST, HELD, LATE, RUNNING, SECOND
 
 from rankd.core.admission.submitter import Submitter
 from rankd.core.change.job_action import cancel
-from rankd.core.errors import Refused
+from rankd.core.errors import Refused, Unavailable
 from rankd.core.model.index_set import parse
 from rankd.core.model.wait_part import WaitCause
+from rankd.store.engine.reading import fetch
+from rankd.store.engine.time_limit import time_limit
 from rankd.store.look.array_grid import array_grid
 from rankd.store.look.as_asker import check_sees, job_script_for, job_shown_to, why_for
 from rankd.store.look.job_window import in_states, unranked
@@ -194,3 +196,14 @@ async def test_users_come_below_their_accounts(world):
     depths = {row["account"]: row["depth"] for row in rows if row["user"] is None}
     assert {row["depth"] - depths[row["account"]] for row in rows if row["user"]} == {1}
     assert min(depths.values()) == 0
+
+
+async def test_a_look_that_takes_too_long_is_interrupted(store):
+    def endless(reader):
+        sql = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 - n FROM c) SELECT count(*) AS n FROM c"
+        with time_limit(reader, 0.05):
+            fetch(reader, sql)
+
+    with pytest.raises(Unavailable, match=r"longer than 0\.05 s"):
+        await store.look(endless)
+    assert (await store.look(newest)).node == 0
