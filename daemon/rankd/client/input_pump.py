@@ -11,6 +11,8 @@ from rankd.wire.session import INPUT_MESSAGE_BYTES, INPUT_WINDOW_BYTES
 
 AGAIN_S = 2.0
 """Without a word about how much was taken for this long, input is sent again from there."""
+FIRST_AGAIN_S = 0.05
+"""The same for the first input, doubled each time: what comes before the process has its streams is lost."""
 
 
 class Window:
@@ -29,8 +31,8 @@ class Window:
 
     @property
     def is_full(self) -> bool:
-        """Whether no more should be read."""
-        return len(self._left) >= INPUT_WINDOW_BYTES or self.has_ended
+        """Whether no more should be read: one more part could be more than the other side has room for."""
+        return len(self._left) + INPUT_MESSAGE_BYTES > INPUT_WINDOW_BYTES or self.has_ended
 
     def add(self, part: bytes) -> None:
         """Add what was read; nothing is the end."""
@@ -96,20 +98,22 @@ class InputPump:
         self._news = asyncio.Event()
         self._room = threading.Event()
         self._end_taken = False
+        self._is_reading = False
+        self._again_s = FIRST_AGAIN_S
         self._loop = asyncio.get_running_loop()
 
     def start(self) -> None:
         """Begin to read."""
-        self._room.set()
+        self._read_on()
         threading.Thread(target=self._read, daemon=True).start()
 
     def _read(self) -> None:
         while self._room.wait():
+            self._room.clear()
             try:
                 part = os.read(self._descriptor, INPUT_MESSAGE_BYTES)
             except OSError:  # it is closed, or its terminal has gone
                 part = b""
-            self._room.clear()
             try:
                 self._loop.call_soon_threadsafe(self._add, part)
             except RuntimeError:  # the command has ended
@@ -117,19 +121,26 @@ class InputPump:
             if not part:
                 return
 
+    def _read_on(self) -> None:
+        """Let the thread read one part, if there is room for it besides what it reads just now."""
+        if not self._is_reading and not self.window.is_full:
+            self._is_reading = True
+            self._room.set()
+
     def _add(self, part: bytes) -> None:
+        self._is_reading = False
         self._look(part)
         self.window.add(part)
-        if not self.window.is_full:
-            self._room.set()
+        self._read_on()
         self._news.set()
 
     def taken(self, offset: int, *, end: bool) -> None:
         """The other side has taken the input before ``offset``, and its end if ``end``."""
+        if offset > self.window.taken or end:
+            self._again_s = AGAIN_S
         self.window.take(offset)
         self._end_taken = self._end_taken or end
-        if not self.window.is_full:
-            self._room.set()
+        self._read_on()
         self._news.set()
 
     def again(self) -> None:
@@ -147,8 +158,9 @@ class InputPump:
                 await self._send_end(self.window.end)
             waits = self.window.sent > self.window.taken or self.window.has_ended
             try:
-                async with asyncio.timeout(AGAIN_S if waits else None):
+                async with asyncio.timeout(self._again_s if waits else None):
                     await self._news.wait()
             except TimeoutError:
+                self._again_s = min(2 * self._again_s, AGAIN_S)
                 self.window.again()
                 await self._ask()

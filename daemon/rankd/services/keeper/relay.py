@@ -263,14 +263,16 @@ class Relay:
         self._queue(self._hello())  # since the first one, output has come, and older output may have gone
 
     def _take_input(self, offset: int, payload: bytes) -> None:
-        """Take input. Bytes that were taken before are skipped; bytes behind a gap are not taken."""
+        """Take input that there is room for. Bytes taken before are skipped; those behind a gap are not taken.
+
+        The client sends again what is not confirmed.
+        """
         offset += self._taken_before
         fresh = payload[self._taken - offset :] if offset <= self._taken else b""
         if self._input_ends:
             self._confirm_input()
             return
-        if len(self._pending) + len(fresh) > INPUT_WINDOW_BYTES:
-            raise BadFrame("more input than the window")
+        fresh = fresh[: INPUT_WINDOW_BYTES - len(self._pending)]
         self._taken += len(fresh)
         if self._input < 0:  # the process has closed it: the rest goes nowhere, as into a closed pipe
             self._confirm_input()
