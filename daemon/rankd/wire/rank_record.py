@@ -153,6 +153,7 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
     nodelist: str | None
     ended_at: float | None = None
     exit_status: int | None
+    signal: int | None = None
     message: str | None
     array_job: int | None = None
     array_task: int | None = None
