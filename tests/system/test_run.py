@@ -323,6 +323,31 @@ def test_who_joins_a_job_without_a_terminal_can_interrupt_and_leave_it(site, scr
     assert b"job %d is failed" % job in ran(site, "attach", str(job), status=125).stderr
 
 
+def test_who_reads_no_more_leaves_the_job_and_ends_a_shell(site):
+    """As with ``| head -1``."""
+    lines = ("sh", "-c", "while :; do echo line; sleep 0.1; done")
+
+    def read_one_line(*words):
+        with started(site, *words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as client:
+            assert client.stdout.readline() == b"line\n"
+            client.stdout.close()
+            assert client.wait(PATIENCE_S) == 125
+            return client.stderr.read()
+
+    left = read_one_line("run", "-J", "unread", "--no-stdin", "--detach-ok", "--", *lines)
+    job = str(number_of(site, "unread"))
+    assert f"`rankd attach {job}` joins it".encode() in left
+    assert f"`rankd attach {job}` joins it".encode() in read_one_line("attach", job)
+    read_one_line("shell", job, "--", *lines)
+    of_steps = "SELECT count(ended_at) AS ended, count(*) AS n FROM job_step WHERE job_id = ?"
+    latest = time.monotonic() + PATIENCE_S
+    while site.rows(of_steps, int(job)) != [{"ended": 1, "n": 1}]:
+        assert time.monotonic() < latest
+        time.sleep(0.05)
+    assert str(number_of(site, "unread")) == job, "it still runs"
+    ran(site, "cancel", job)
+
+
 def test_a_shell_is_in_the_job_and_strangers_get_neither(site):
     client = started(site, "run", *ALICE, "-J", "theirs", "--", "sh", "-c", "echo begun; cat", stdin=subprocess.PIPE,
                      stdout=subprocess.PIPE)  # fmt: skip

@@ -148,9 +148,13 @@ class RunningJob:
             is_gone = error.code == GONE
             if not is_gone and how_it_ended(await self._until_ended()) is None:
                 raise
-        if self._interaction.is_broken:
-            self.cancel()
+        await self._end_if_unread()
         return self._unless_missing(self._status_of(await self._until_ended()), is_gone=is_gone)
+
+    async def _end_if_unread(self) -> None:
+        """End as on SIGTERM if the reader of the output has gone."""
+        if self._interaction.is_broken:
+            await self.on_end(hung_up=False)
 
     def _unless_missing(self, status: int, *, is_gone: bool = False) -> int:
         """The status, unless not all of the output was shown: that is never left unsaid."""
@@ -215,6 +219,7 @@ class RunningJob:
         self._interaction.rest = self._from_file
         self._begin()
         await self._interaction.run(wish)
+        await self._end_if_unread()
         return self._unless_missing(self._status_of(await self._until_ended()))
 
     async def step(self, wish: JobAttach, parts: Parts, *, is_within: bool) -> int:
@@ -229,6 +234,9 @@ class RunningJob:
         self._has_begun = True
         self._interaction.on_open = self._begin  # until then, Ctrl-C ends a terminal's command as any other
         ends = await self._interaction.run(wish, parts)
+        if self._interaction.is_broken:
+            self.cancel()
+            await self._left.wait()
         if self._status is not None:
             return self._status
         found = [exit_status_of("failed", None, end.exit_status, end.signal) for end in ends if end is not None]

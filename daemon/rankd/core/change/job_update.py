@@ -33,6 +33,7 @@ from rankd.core.model.array import parse_array, shown_name
 from rankd.core.model.index_set import IndexSet
 from rankd.core.model.int32 import INT32_MAX, INT32_MIN
 from rankd.core.model.job import BY_INDEX, CHANGEABLE_FIELDS, URGENCY_HOLD, AcceptedJob, Dependency, JobRequest, State
+from rankd.core.model.job_state import FINAL_STATES
 
 LIMIT = "time_limit_s"
 CONDITION_FIELDS = frozenset({"begin_at", "depends_on"})
@@ -246,10 +247,15 @@ def permitted_update(job: int, stored: StoredJob | None, asker: Submitter) -> St
 
 
 def _check_pending(job: int, stored: StoredJob) -> None:
-    if stored.state is not State.PENDING:
-        raise Refused(
-            "not_pending", f"job {stored.name(job)} is {stored.state}; only pending jobs can be changed", status=409
-        )
+    if stored.state is State.PENDING:
+        return
+    name, has_ended = stored.name(job), stored.state in FINAL_STATES
+    why = (
+        "it has ended, so nothing can be changed"
+        if has_ended
+        else "of a running job, only the time limit can be changed"
+    )
+    raise Refused("not_pending", f"job {name} is {stored.state}; {why}", status=409)
 
 
 def _check_array(job: int, stored: StoredJob, limit: int | None) -> None:
