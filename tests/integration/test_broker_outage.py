@@ -61,7 +61,7 @@ async def test_an_outage_shorter_than_a_minute_is_two_lines_in_a_service(broker,
     mine = 2  # this test has a connection of its own, which says the same
     assert sum(line.startswith("no connection to the broker at") for line in lines) == mine
     assert sum(line.startswith("connected to the broker at") for line in lines) == mine
-    assert len(lines) == 2 * mine
+    assert len(lines) == 2 * mine, lines
 
 
 @pytest.mark.parametrize("service", ["intake", "prioritizer", "scheduler", "agent"])

@@ -43,9 +43,16 @@ class StreamWatch:
             await asyncio.sleep(LOOK_EVERY_S)
 
     async def run_once(self) -> None:
-        """Ask for the state of each stream, and log the first alarm of a period with alarms."""
+        """Ask for the state of each stream, and log the first alarm of a period with alarms.
+
+        A look during which the connection was lost says nothing about the streams.
+        """
         wanted = wanted_streams(self._bus.stream_bytes, self._bus.stream_replicas)
-        self.found = [await self._look(str(config.name), config.num_replicas or 1) for config in wanted]
+        before = self._bus.client.stats["reconnects"]
+        found = [await self._look(str(config.name), config.num_replicas or 1) for config in wanted]
+        if not self._bus.client.is_connected or self._bus.client.stats["reconnects"] != before:
+            return
+        self.found = found
         told = [alarm for one in self.found for alarm in one.alarms]
         if told:
             self._trouble.note(told[0], told[0])
