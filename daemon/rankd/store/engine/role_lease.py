@@ -177,6 +177,9 @@ class RoleLease:
 
     def _renew_until_stopped(self) -> None:
         while self._held is not None and not self._stop.wait(renewal_in_s(self._held, self._clock())):
+            if left_s(self._held, self._clock()) <= 0:  # after a pause: the lease is over, whether taken or not
+                self._is_lost = True
+                return
             try:
                 self._renew(self._connected())
             except psycopg.Error as error:
