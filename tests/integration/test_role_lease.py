@@ -214,6 +214,21 @@ async def test_a_holder_whose_lease_may_be_over_by_its_own_clock_writes_nothing(
     assert rows(url, "SELECT epoch FROM roles") == [(1,)]
 
 
+async def test_a_holder_that_was_paused_past_its_lease_does_not_renew_it_although_nobody_has_taken_it(url, tmp_path):
+    clock = OwnClock()
+    async with PostgresDatabase(url, tmp_path, own_clock=clock) as database:
+        await database.take_role(ROLE, NOW)
+        renewed = "SELECT alive_at FROM roles"
+        [(first,)] = rows(url, renewed)
+        await until(lambda: rows(url, renewed) != [(first,)])
+        clock.ahead_s += TTL_S + 1
+        await asyncio.to_thread(database._leases[ROLE]._renewer.join)
+        before = rows(url, renewed)
+        with pytest.raises(RoleLost):
+            await database.stay_alive(ROLE)
+        assert rows(url, renewed) == before
+
+
 @pytest.mark.parametrize("step_s", [-3600, 3600])
 async def test_a_step_of_the_databases_clock_costs_a_living_holder_nothing(url, tmp_path, step_s):
     async with PostgresDatabase(url, tmp_path) as holder:

@@ -222,9 +222,7 @@ class AttachSession:
             await self._resume()
         for stream, sent in list(self._sent.items()):
             await self._put(b"", self._headers(stream, sent))
-        if (
-            not self._lost
-        ):  # the end may have been lost with a connection of this agent, which the client knows nothing of
+        if not self._lost:  # the client does not know that this agent's connection, and with it the end, was lost
             await self._repeat_end()
 
     async def _resume(self) -> None:

@@ -11,7 +11,6 @@ some seconds.
 from __future__ import annotations
 
 import time
-from threading import Event
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -25,13 +24,8 @@ REPLAN_EVERY_S = 5.0
 FORGET_PLANS = "DISCARD PLANS"
 _UNPREPARED = "SELECT *"
 """A statement that begins so is never prepared: its columns may become other ones."""
-_LOST = (psycopg.errors.InvalidSqlStatementName, psycopg.errors.DuplicatePreparedStatement)
-"""A pooler that looked like a server has changed the session."""
-_REFUSED, _OTHER_COLUMNS = psycopg.errors.FeatureNotSupported, "cached plan"
 
 _planned_at: WeakKeyDictionary[psycopg.Connection[Any], float] = WeakKeyDictionary()
-_is_off = Event()
-"""Set once a session was lost: from then on, this process prepares nothing."""
 
 
 def may_prepare(statement: str) -> bool:
@@ -41,7 +35,7 @@ def may_prepare(statement: str) -> bool:
 
 def prepare_if_direct(connection: psycopg.Connection[Any]) -> None:
     """Let a new connection prepare its statements, unless a pooler is between it and the server."""
-    if not _is_off.is_set() and is_direct(connection):
+    if is_direct(connection):
         connection.prepare_threshold, connection.prepared_max = THRESHOLD, MOST
 
 
@@ -55,8 +49,6 @@ def is_replan_due(connection: psycopg.Connection[Any]) -> bool:
     """Whether the connection's plans are old. If so, the caller runs :data:`FORGET_PLANS`."""
     if connection.prepare_threshold is None:
         return False
-    if _is_off.is_set():
-        connection.prepare_threshold = None
     now = time.monotonic()
     if now - _planned_at.setdefault(connection, now) < REPLAN_EVERY_S:
         return False
@@ -65,10 +57,8 @@ def is_replan_due(connection: psycopg.Connection[Any]) -> bool:
 
 
 def is_outdated(error: BaseException | None) -> bool:
-    """Whether a statement failed because it was prepared: for other columns, or in a session that is lost.
+    """Whether a statement failed because it was prepared for other columns.
 
     Its transaction is rolled back, and psycopg forgets the connection's statements then. So it may be repeated.
     """
-    if isinstance(error, _LOST):
-        _is_off.set()
-    return isinstance(error, _LOST) or (isinstance(error, _REFUSED) and _OTHER_COLUMNS in str(error))
+    return isinstance(error, psycopg.errors.FeatureNotSupported) and "cached plan" in str(error)
