@@ -21,9 +21,8 @@ from rankd.core.placement.array_limit import ArrayLimits
 from rankd.core.placement.backfill_rule import BackfillRule
 from rankd.core.placement.case import Case, Cases
 from rankd.core.placement.cycle_memory import CycleMemory
-from rankd.core.placement.free_group import largest_by_group
+from rankd.core.placement.free_group import largest_free, most_free, without_room
 from rankd.core.placement.node_index import Finder, NodeIndex, OnlyNode
-from rankd.core.placement.node_set import SLOTS
 from rankd.core.placement.node_table import NodeSortPolicy, NodeTable
 from rankd.core.placement.one_leaf import OneLeaf
 from rankd.core.placement.problem import CycleOutcome, PartitionProblem, Placement, Reservation, WaitReason
@@ -83,7 +82,7 @@ class _Cycle:
         self.blocked: set[tuple[int, int]] = set()
         self.told: dict[tuple[int, float, int], tuple[tuple[int, int], Reason]] = {}
         self.free: dict[int, tuple[int, BoolArray, int]] = {}
-        self.largest: IntArray = self._most_free()
+        self.largest: IntArray = most_free(self.table.free, self.table.up)
         self.most: list[int] = self.largest.tolist()
         self.cases = Cases(problem.kinds, self.table, self.quotas, self.most)
 
@@ -92,15 +91,6 @@ class _Cycle:
         if only is not None:
             return OneLeaf(only, self.partition.kinds, self.limits)
         return Traversal(self.partition, self.limits)
-
-    def _most_free(self) -> IntArray:
-        """For each column, the most that any node that is up has free now, int64 (n_types + 1,)."""
-        table = self.table
-        if len(table.nodes) == 1 and table.up[0]:
-            only: IntArray = table.free[0].copy()
-            return only
-        most: IntArray = table.free[table.up].max(axis=0, initial=np.iinfo(np.int64).min)
-        return most
 
     def run(self) -> CycleOutcome:
         self._pass(self._worth_trying())
@@ -134,7 +124,7 @@ class _Cycle:
         Also the kinds that ask for more nodes than could ever hold them.
         """
         if not self.problem.each:
-            passed = self._without_room(largest)
+            passed = without_room(largest, self.table.types, self.problem.kinds)
             unable = self.memory.common.unable(self.partition, self.table, self.problem.backfill)
             for kinds in (passed, unable):
                 if kinds is not None:
@@ -142,16 +132,7 @@ class _Cycle:
 
     def _largest(self) -> IntArray:
         """The largest free amounts now, of each group of nodes; int64 (n_groups, n_types + 1)."""
-        return self._largest_of(self.table.free)
-
-    def _largest_of(self, free: IntArray) -> IntArray:
-        if len(free) != 1 or not self.table.up[0]:
-            free = free[self.table.up]
-        if len(free) == 1:
-            return free
-        asked = self.problem.kinds.least_asked()
-        least = np.array([*(min(asked.get(kind, LARGEST), LARGEST) for kind in self.table.types), 1], dtype=np.int64)
-        return largest_by_group(free, least)
+        return largest_free(self.table.free, self.table, self.problem.kinds)
 
     def _pass_delaying(self) -> None:
         """Without reasons: pass the kinds that would delay the first reservation on each node with room for them."""
@@ -162,21 +143,9 @@ class _Cycle:
         if not self.walk.has_any(delaying):
             return
         free = np.minimum(self.table.free, self.timeline.kept_until(at).free)
-        passed = self._without_room(self._largest_of(free))
+        passed = without_room(largest_free(free, self.table, kinds), self.table.types, kinds)
         if passed is not None:
             self.walk.pass_all(delaying & passed)
-
-    def _without_room(self, largest: IntArray) -> BoolArray | None:
-        """The kinds that ask a node for more than each row of ``largest``, bool (n_kinds,). None: no kind."""
-        found: BoolArray | None = None
-        kinds = self.problem.kinds
-        for most in largest.tolist():
-            sizes, has_empty_node = dict(zip(self.table.types, most, strict=False)), most[-1] >= SLOTS
-            if not kinds.asks_more(sizes, has_empty_node=has_empty_node):
-                return None
-            more = kinds.asking_more(sizes, has_empty_node=has_empty_node)
-            found = more if found is None else found & more
-        return np.ones(len(kinds), dtype=bool) if found is None else found
 
     def _reasons_of_passed(self) -> tuple[list[WaitReason], tuple[WaitReason, ...]]:
         """The reasons of the kinds that were passed everywhere: those of single queues, and common ones.
