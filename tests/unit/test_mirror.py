@@ -106,6 +106,7 @@ WAITS = {
     "client/attachment.py": "a connection",
     "client/interaction.py": "connections",
     "client/run_job.py": "a connection",
+    "cli/jobs/following.py": "signals and a terminal",
     "cli/jobs/run.py": "a job and a terminal",
     "cli/jobs/run_submission.py": "asks over a connection",
     "cli/jobs/terminal.py": "a terminal",

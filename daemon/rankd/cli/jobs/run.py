@@ -5,9 +5,8 @@ from __future__ import annotations
 import argparse
 import gc
 import os
-import signal
 import sys
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from rankd.bus.lean_import import import_lean
 from rankd.cli.common.option import add_asker, add_command, add_place, job_name
@@ -280,6 +279,7 @@ def _followed(
 
     from rankd.cli.common.place import find
     from rankd.cli.common.session import asker
+    from rankd.cli.jobs.following import Signals
     from rankd.cli.jobs.terminal import RawTerminal
     from rankd.client.channel import BusChannel
     from rankd.client.interaction import Ends
@@ -292,7 +292,7 @@ def _followed(
 
     async def action(bus: Bus) -> int:
         job = RunningJob(bus, who, Ends(INPUT if stdin else None, OUTPUT, ERRORS), manner)
-        with _Signals(job, terminal, pty=pty) as signals:
+        with Signals(job, terminal, pty=pty) as signals:
             following = asyncio.get_running_loop().create_task(follow(job))
             await asyncio.sleep(0)  # it knows the job now
             for number in submission.early.arrived if submission else ():
@@ -317,6 +317,7 @@ def _followed(
 
 
 def _manner(arguments: argparse.Namespace, terminal: RawTerminal | None, *, stdin: bool, stays: bool) -> Manner:
+    from rankd.cli.jobs.following import StatusLine
     from rankd.cli.jobs.terminal import size_of
     from rankd.client.run_job import Manner
 
@@ -332,71 +333,3 @@ def _manner(arguments: argparse.Namespace, terminal: RawTerminal | None, *, stdi
         tell=lambda text: _tell(text, terminal),
         on_begin=terminal.make_raw if terminal else lambda: None,
     )
-
-
-class StatusLine:
-    """The line on standard error about a job that waits: drawn again on a terminal, else a new one for each change."""
-
-    def __init__(self) -> None:
-        self._last = ""
-        self._is_terminal = os.isatty(ERRORS)
-
-    def say(self, text: str) -> None:
-        """Show the line; an empty one removes it."""
-        if text == self._last:
-            return
-        from rankd.core.printable import printable
-
-        shown = printable(text)
-        if self._is_terminal:
-            os.write(ERRORS, f"\r\x1b[K{shown}".encode())
-        elif shown:
-            os.write(ERRORS, f"{shown}\n".encode())
-        self._last = text
-
-
-class _Signals:
-    """Signals of this process, while a job is followed."""
-
-    def __init__(self, job: RunningJob, terminal: RawTerminal | None, *, pty: bool) -> None:
-        import asyncio
-
-        self._job = job
-        self._terminal = terminal
-        self._loop = asyncio.get_running_loop()
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._actions: dict[int, Callable[[], Any]] = {
-            signal.SIGINT: lambda: self._start(job.on_interrupt(signal.SIGINT)),
-            signal.SIGTERM: lambda: self._start(job.on_end(hung_up=False)),
-            signal.SIGHUP: lambda: self._start(job.on_end(hung_up=True)),
-        }
-        if pty:
-            self._actions |= {signal.SIGWINCH: self._resize, signal.SIGTSTP: self._stop}
-
-    def __enter__(self) -> Self:
-        for number, action in self._actions.items():
-            self._loop.add_signal_handler(number, action)
-        return self
-
-    def happened(self, number: int) -> None:
-        """A signal has come."""
-        self._actions[number]()
-
-    def __exit__(self, *_: object) -> None:
-        for number in self._actions:
-            self._loop.remove_signal_handler(number)
-
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
-        task = self._loop.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    def _resize(self) -> None:
-        from rankd.cli.jobs.terminal import size_of
-
-        self._start(self._job.on_resize(*size_of(OUTPUT)))
-
-    def _stop(self) -> None:
-        if self._terminal:
-            self._terminal.stop()
-        self._resize()

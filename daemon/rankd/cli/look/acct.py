@@ -62,16 +62,7 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     add_filters(parser)
     parser.add_argument("-s", dest="states", type=names, metavar="STATES", help="the same as -t, as in sacct")
-    parser.add_argument(
-        "-S",
-        "--starttime",
-        "--since",
-        metavar="TIME",
-        help="only jobs that had not ended before this time (default: midnight today)",
-    )
-    parser.add_argument(
-        "-E", "--endtime", "--until", metavar="TIME", help="only jobs submitted up to this time (default: now)"
-    )
+    _add_times(parser)
     add_limit(parser, ", but all with --summary")
     parser.add_argument(
         "-X", "--allocations", action="store_true", help="one line per job, without steps, as without --steps"
@@ -82,6 +73,27 @@ def add_parser(subparsers: Subparsers) -> None:
         help="below each job, a line for each of the newest 20 steps and shells of its present or last run: 17.0;"
         " they ran on the job's cores and in its time, so sums count the jobs only",
     )
+    _add_form(parser)
+    parser.add_argument("-e", "--helpformat", action="store_true", help="list all fields and exit")
+    add_output(parser, "-H")
+    add_place(parser, looks=True)
+    add_asker(parser)
+
+
+def _add_times(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "-S",
+        "--starttime",
+        "--since",
+        metavar="TIME",
+        help="only jobs that had not ended before this time (default: midnight today)",
+    )
+    parser.add_argument(
+        "-E", "--endtime", "--until", metavar="TIME", help="only jobs submitted up to this time (default: now)"
+    )
+
+
+def _add_form(parser: argparse.ArgumentParser) -> None:
     form = parser.add_mutually_exclusive_group()
     form.add_argument("-P", "--parsable2", action="store_true", help="separate fields with |")
     form.add_argument("--csv", action="store_true", help="print CSV (RFC 4180)")
@@ -101,10 +113,6 @@ def add_parser(subparsers: Subparsers) -> None:
         choices=LENGTHS,
         help="with --summary: a line for each of them, of local time, in which there was something to count",
     )
-    parser.add_argument("-e", "--helpformat", action="store_true", help="list all fields and exit")
-    add_output(parser, "-H")
-    add_place(parser, looks=True)
-    add_asker(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
