@@ -209,7 +209,7 @@ async def _follow(opened: list[Tab], stop: threading.Event, up: dict[str, Any], 
 
 
 async def _submit(up: dict[str, Any], changes: float) -> None:
-    """Submit so many held jobs a second, each of which every tab shows."""
+    """Submit this number of held jobs a second. Every tab shows each of them."""
     client = await connected(up)
     job = json.dumps({"command": ["true"], "held": True, "queue": "root.q0.q0.q0"}).encode()
     while True:

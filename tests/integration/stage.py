@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 import sys
 from contextlib import asynccontextmanager, suppress
@@ -182,11 +183,15 @@ async def ready(bus: Bus, service: str) -> None:
 
 
 @asynccontextmanager
-async def process(*words: str, **options: object):
-    """``rankd ...`` as a process of its own, killed at the end; lines of its log are read with ``stderr.readline``."""
+async def process(*words: str, version: Path | None = None, **options: object):
+    """``rankd ...`` as a process of its own, killed at the end; lines of its log are read with ``stderr.readline``.
+
+    ``version``: the directory with the files of another version.
+    """
+    own = None if version is None else os.environ | {"PYTHONPATH": f"{version / 'daemon'}:{version / 'plugins'}"}
     flags = [part for name, value in options.items() for part in (f"--{name}", str(value))]
     child = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "rankd", *words, *flags, stderr=asyncio.subprocess.PIPE
+        sys.executable, "-m", "rankd", *words, *flags, stderr=asyncio.subprocess.PIPE, env=own, cwd=version
     )
     try:
         yield child

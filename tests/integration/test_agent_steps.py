@@ -29,7 +29,7 @@ class Client:
         self.opened: set[str] = set()
         self.heard: dict[str, bytes] = {}
         self.ends: dict[str, int] = {}
-        """How often the end of its standard output was told."""
+        """How often the agent said that its standard output has ended."""
 
     async def listen(self) -> None:
         await self._intake.bus.client.subscribe(node_subject("n1", "opened"), cb=self._on_opened)
@@ -179,7 +179,7 @@ async def test_what_neither_agent_nor_keeper_has_outlived_is_reported_by_the_nex
 
 
 async def test_the_end_of_a_step_is_told_again_to_a_client_that_asks(broker, tmp_path):
-    """What was told before may have been lost with a connection of the agent."""
+    """What the agent said before may be lost with its connection."""
     async with playing(broker) as (intake, client), an_agent(options_of(broker, tmp_path)):
         await intake.start(1, "sleep", "1000")
         await intake.started(1)

@@ -211,6 +211,12 @@ class Played:
         out = session_out("alice", "n1", self.session._session)
         await self._node.client.publish(out, encode(message), headers={KIND: CONTROL})
 
+    async def ends_at(self, offset: int) -> None:
+        """The process ends with 0, and its output here; returns once the client has all."""
+        await self.tell(Exited(exit_status=0))
+        await self.send(b"", offset, **{END: "true"})
+        await self.session.over.wait()
+
 
 @asynccontextmanager
 async def playing(broker):
@@ -247,9 +253,7 @@ async def test_what_the_node_does_not_keep_any_more_is_taken_from_the_file(broke
         await played.send(b"67", 6, **{FIRST: "6"})
         assert await played.asked.get() == 6
         await played.send(b"67", 6, **{FIRST: "6"})
-        await played.tell(Exited(exit_status=0))
-        await played.send(b"", 8, **{END: "true"})
-        await played.session.over.wait()
+        await played.ends_at(8)
     assert bytes(played.shown) == b"0" + (file or b"")[1:6] + b"67"
     assert played.session.missing == missing
 
@@ -346,9 +350,7 @@ async def test_behind_what_a_full_disk_has_left_out_a_file_is_no_part_of_a_strea
         await played.send(b"more", 100, **{FIRST: "100"})
         assert await played.asked.get() == 100
         await played.send(b"more", 100, **{FIRST: "100"})
-        await played.tell(Exited(exit_status=0))
-        await played.send(b"", 104, **{END: "true"})
-        await played.session.over.wait()
+        await played.ends_at(104)
     assert (bytes(played.shown), played.session.missing) == (b"012more", 97)
 
 

@@ -236,7 +236,7 @@ async def test_who_comes_again_to_a_job_that_writes_all_the_time_hears_what_has_
             await session._carry_out(Alive(), "client")
             begin, size, is_first = await heard.get()
             assert begin > read
-            assert is_first, "the client is told that the bytes before have gone"
+            assert is_first, "the client hears that the bytes before have gone"
             end = begin + size
             while end < begin + WINDOW_BYTES // 2:  # meanwhile the client reads the file
                 offset, size, _ = await heard.get()

@@ -274,7 +274,7 @@ async def test_an_upgrade_stores_the_order_of_jobs_without_compressing_it(databa
 
 
 async def test_a_plan_for_an_empty_table_is_not_kept(database, monkeypatch):
-    """The server keeps it until it has counted the rows anew, which may take minutes."""
+    """The server keeps it until it has counted the rows again, which may take minutes."""
     monkeypatch.setattr(postgres_prepared, "REPLAN_EVERY_S", 0.0)
 
     def plan(connection):

@@ -2,16 +2,15 @@
 
 import asyncio
 import io
-import os
 import subprocess
 import sys
 import tarfile
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
 from integration.lease_stage import rows, until
-from integration.stage import connected, ready, write_config
+from integration.stage import connected, process, ready, write_config
 from postgres_server import server
 from watch import PATIENCE_S
 
@@ -49,25 +48,10 @@ def url():
     server().drop(name)
 
 
-@asynccontextmanager
-async def rankd(version, *words, **options):
-    """``rankd ...`` of a version's files, as a process that is stopped at the end."""
-    flags = [part for name, value in options.items() for part in (f"--{name}", str(value))]
-    place = os.environ | {"PYTHONPATH": f"{version / 'daemon'}:{version / 'plugins'}"}
-    child = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "rankd", *words, *flags, env=place, cwd=version, stderr=asyncio.subprocess.DEVNULL
-    )
-    try:
-        yield child
-    finally:
-        if child.returncode is None:
-            child.terminate()
-        await child.wait()
-
-
 async def does(version, *words, **options):
-    async with rankd(version, *words, **options) as command:
-        assert await command.wait() == 0
+    async with process(*words, version=version, **options) as command:
+        _, said = await command.communicate()
+        assert command.returncode == 0, said
 
 
 async def test_jobs_go_on_while_each_part_is_replaced_by_one_of_this_version(broker, url, old, tmp_path):
@@ -91,8 +75,8 @@ async def test_jobs_go_on_while_each_part_is_replaced_by_one_of_this_version(bro
         AsyncExitStack() as of_old,
         AsyncExitStack() as of_new,
     ):
-        parts = {name: await of_old.enter_async_context(rankd(old, name, **here)) for name in SERVICES}
-        parts["agent"] = await of_old.enter_async_context(rankd(old, "agent", **agent))
+        parts = {name: await of_old.enter_async_context(process(name, version=old, **here)) for name in SERVICES}
+        parts["agent"] = await of_old.enter_async_context(process("agent", version=old, **agent))
         for name in SERVICES:
             await ready(bus, name)
         for _ in range(HELD):
@@ -102,7 +86,7 @@ async def test_jobs_go_on_while_each_part_is_replaced_by_one_of_this_version(bro
         await does(ROOT, "db", "upgrade", db=url)
         assert rows(url, "SELECT version_num FROM schema_version") == [(newest_revision(),)]
         for name in SERVICES:
-            await of_new.enter_async_context(rankd(ROOT, name, **here))
+            await of_new.enter_async_context(process(name, version=ROOT, **here))
         await until(
             lambda: rows(url, "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%FROM roles%'")[0][0] >= 3
         )
@@ -112,7 +96,7 @@ async def test_jobs_go_on_while_each_part_is_replaced_by_one_of_this_version(bro
             parts[name].terminate()
             assert await parts[name].wait() == 0
             if name == "agent":
-                await of_new.enter_async_context(rankd(ROOT, "agent", **agent))
+                await of_new.enter_async_context(process("agent", version=ROOT, **agent))
             ids += [await client.submit(**short) for _ in range(3)]
             total += len(ids)
             await until(lambda: ended() == total - HELD)  # noqa: B023 - called before the next round

@@ -321,6 +321,10 @@ def test_who_joins_a_job_without_a_terminal_can_interrupt_and_leave_it(site, scr
     assert again.ended() == 6
     number_of(site, "left", "failed")
     assert b"job %d is failed" % job in ran(site, "attach", str(job), status=125).stderr
+    batch = ran(site, "submit", "--parsable", "--", "sleep", "600").stdout.decode().strip()
+    said = ran(site, "attach", batch, status=125).stderr.decode()
+    assert f"can't be joined; `rankd logs -f {batch}` shows its output" in said
+    ran(site, "cancel", batch)
 
 
 def test_who_reads_no_more_leaves_the_job_and_ends_a_shell(site):
@@ -490,7 +494,7 @@ def test_a_job_that_waits_says_its_rank_of_all_and_its_start_which_is_recorded(s
     site.rankd("submit", "--exclusive", "-t", "10", "-J", "blocks", "--", "sleep", "600")
     number_of(site, "blocks")
     waiting = started(site, "run", "-J", "behind", "--", "true", stderr=subprocess.PIPE)
-    wanted = re.compile(rb"job \d+: rank 1 of 1, .*; estimated start \S+ \(\S+ to \S+\)\n")
+    wanted = re.compile(rb"job \d+: rank 1 of 1, .*; starts by \S+ at the latest\n")
     lines = []
     while not lines or not wanted.fullmatch(lines[-1]):
         line = waiting.stderr.readline()

@@ -52,7 +52,7 @@ PAUSE_S = 0.2
 AGAIN_S = 1.0
 """Missing bytes are asked for again after this time."""
 COMPARED_BYTES = 64
-"""So many of the bytes that were shown last must be in the job's file, at their place, before it is read on."""
+"""The job's file must have these last bytes that were shown, at their place. Then the client reads on in it."""
 LEFT_OUT = re.compile(rb"\n\[rankd: (\d{1,18}) bytes are missing here: the disk was full\]\n")
 """What a relay writes into a job's file in place of what it had no room for."""
 LONGEST_LEFT_OUT = 80

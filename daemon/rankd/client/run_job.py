@@ -195,7 +195,7 @@ class RunningJob:
         """Join a job that runs, with the last part of its output; returns its exit status.
 
         Raises:
-            Refused: ``not_running``: it has ended; ``no_session``.
+            Refused: ``not_running``: it has ended; ``not_interactive``.
         """
         self.id, self._joins = job, True
         await self._listen()

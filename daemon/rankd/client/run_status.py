@@ -82,6 +82,8 @@ def _start(foreseen: Foreseen) -> str:
     early, late, now = foreseen
     if late is None:
         return f"starts at {_clock(early, now)} at the earliest"
+    if late - early < 1:  # too few jobs have ended to say how much earlier
+        return f"starts by {_clock(late, now)} at the latest"
     return f"estimated start {_clock((early + late) / 2, now)} ({_clock(early, now)} to {_clock(late, now)})"
 
 

@@ -69,6 +69,7 @@ def test_the_line_has_the_middle_of_the_range_and_the_range():
     line = waiting_line(record, 40, Foreseen(noon, noon + 3600, noon - 60))
     assert line == "job 17: rank 3 of 40, waiting for resources; estimated start 12:30 (12:00 to 13:00)"
     assert waiting_line(record, 40, Foreseen(noon, None, noon)).endswith("resources; starts at 12:00 at the earliest")
+    assert waiting_line(record, 40, Foreseen(noon, noon, noon)).endswith("resources; starts by 12:00 at the latest")
     later = waiting_line(record, None, Foreseen(noon, noon + 86_400, noon))
     assert later.endswith("estimated start 2023-11-16T00:00 (12:00 to 2023-11-16T12:00)")
     assert waiting_line(record | {"state": "allocated"}, 40, Foreseen(noon, noon, noon)) == "job 17: starting"

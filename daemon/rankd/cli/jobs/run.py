@@ -215,7 +215,8 @@ def _step_parts(arguments: argparse.Namespace) -> tuple[int | None, int | None]:
 
         nodes = parse_nodes(arguments.nodes)[0]
         if nodes > most:
-            raise Refused("usage", f"this job has {most} nodes, not {nodes}; give -N 1 to {most}", "nodes")
+            has, may = ("1 node", "leave out -N") if most == 1 else (f"{most} nodes", f"give -N 1 to {most}")
+            raise Refused("usage", f"this job has {has}, not {nodes}; {may}", "nodes")
     if tasks is not None and not 1 <= tasks <= MOST_TASKS:
         raise Refused("usage", f"a step has 1 to {MOST_TASKS} tasks, not {tasks}", "tasks")
     return nodes, tasks

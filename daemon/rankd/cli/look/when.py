@@ -74,7 +74,7 @@ def _range(name: str, found: JobWhen) -> Iterator[str]:
         why = f" ({found.unknown}: {found.unknown_fact})" if found.unknown else ""
         yield f"{name} starts at {shown_time(found.early)} at the earliest. No latest start can be told{why}."
     elif found.late - found.early < 1:
-        yield f"{name} starts at about {shown_time(found.early)}."
+        yield f"{name} starts by {shown_time(found.late)} at the latest. How much earlier can't be told yet."
     else:
         yield f"{name} starts between {shown_time(found.early)} and {shown_time(found.late)}."
     yield age

@@ -31,12 +31,15 @@ LEAST_WAIT_S = 1.0
 """What a job has waited for less is not worth a line while it waits."""
 
 _CAUSES = {
-    "later jobs": "{} jobs that were submitted later ran before it or beside it",
-    "longer runs": "{} jobs ran longer than their time limits",
-    "lost nodes": "{} nodes were lost or drained",
-    "order": "other jobs went first, since priorities changed",
+    "later jobs": (
+        "{} job that was submitted later ran before it or beside it",
+        "{} jobs that were submitted later ran before it or beside it",
+    ),
+    "longer runs": ("{} job ran longer than its time limit", "{} jobs ran longer than their time limits"),
+    "lost nodes": ("{} node was lost or drained", "{} nodes were lost or drained"),
+    "order": ("other jobs went first, since priorities changed",) * 2,
 }
-"""What delayed a job, with the number of jobs or nodes."""
+"""What delayed a job, with the number of jobs or nodes: one, or several."""
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -214,10 +217,10 @@ def _late(answer: dict[str, Any]) -> list[str]:
         return []
     between = f"between {shown_time(late['early'])} and {shown_time(late['late'])}"
     said = f"the forecast of {shown_time(late['made_at'])} said {between}"
-    lines = [f"It started {shown_duration(late['delay_s'])} later than it was foreseen: {said}."]
+    lines = [f"It started {shown_duration(late['delay_s'])} later than foreseen: {said}."]
     for cause in late["causes"]:
         named = f" ({', '.join(cause['named'])}{', …' if cause['count'] > len(cause['named']) else ''})"
-        what = _CAUSES[cause["kind"]].format(cause["count"]) + (named if cause["named"] else "")
+        what = _CAUSES[cause["kind"]][cause["count"] != 1].format(cause["count"]) + (named if cause["named"] else "")
         lines.append(f"  {cause['part'] * 100:.0f} % ({shown_duration(cause['part_s'])}): {what}")
     return lines
 

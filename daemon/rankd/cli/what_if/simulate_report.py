@@ -165,8 +165,9 @@ def _print_fairness(found: Statistic) -> None:
     if later is not None and not later.jobs:
         print_line("no job started later than under plain first come, first served")
     elif later is not None:
+        jobs = "1 job" if later.jobs == 1 else f"{later.jobs:,} jobs"
         print_line(
-            f"{later.jobs:,} jobs started later than under plain first come, first served: by {later.mean_s:,.0f} s"
+            f"{jobs} started later than under plain first come, first served: by {later.mean_s:,.0f} s"
             f" on average, and by at most {later.max_s:,.0f} s"
         )
 

@@ -132,7 +132,7 @@ def report(arguments: argparse.Namespace, other: Configuration | None) -> int:
     before: Result | Ranks
     after: Result | Ranks
     landings = []
-    if requests is None:  # then only ranks are told
+    if requests is None:  # then the answer has ranks only
         before, after = Evaluator().ranks(live), Evaluator().ranks(decode(_encoded(varied)))
     else:
         changed_state = with_jobs(varied, new)
@@ -268,7 +268,8 @@ def _print_moves(answer: WhatIf, most: int) -> None:
     changed = answer.jobs
     against = f"against generation {answer.generation}"
     if answer.newer:
-        against += f"; {answer.newer} newer ones are not counted; ask again in some seconds"
+        newer = "1 newer job is" if answer.newer == 1 else f"{answer.newer} newer jobs are"
+        against += f"; {newer} not counted; ask again in some seconds"
     print_line(f"{answer.moved or len(changed)} of {answer.pending} pending jobs would change their rank ({against}).")
     if not (answer.moved or changed):
         return

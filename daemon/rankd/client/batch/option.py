@@ -151,7 +151,7 @@ def _add_conditions(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--requeue",
         action=argparse.BooleanOptionalAction,
-        help="whether the job is queued again if its node is lost (default: it is)",
+        help="whether the job is queued again if its node is lost (default: it is; with `rankd run`: it is not)",
     )
 
 

@@ -30,7 +30,7 @@ class JobRuns(msgspec.Struct, frozen=True, kw_only=True):
     """A job and its allocations. ``runs``: by allocation, and in the order of its nodes.
 
     ``first_task``: of an array, a task to name, if possible one that has started; None: it is not an array.
-    ``appends``: the job adds to its files. ``reason``: why it waits, if it does.
+    ``appends``: the job adds to its files. ``interactive``: a client can join it. ``reason``: why it waits, if it does.
     """
 
     name: int | str
@@ -39,6 +39,7 @@ class JobRuns(msgspec.Struct, frozen=True, kw_only=True):
     state: str
     first_task: int | None
     appends: bool
+    interactive: bool
     runs: Sequence[NodeRun]
     reason: str | None = None
 
@@ -66,6 +67,20 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True):
     attempt: int
     attempts: int
     path: str
+
+
+def check_interactive(job: JobRuns) -> None:
+    """Check that a client can join the job's own process.
+
+    Raises:
+        Refused: ``not_interactive``.
+    """
+    if not job.interactive:
+        message = (
+            f"job {job.name} was not started by `rankd run`, so it can't be joined; `rankd logs -f {job.name}` shows"
+            f" its output, `rankd shell {job.name}` starts a shell in it"
+        )
+        raise Refused("not_interactive", message, "id", status=409)
 
 
 def choose(job: JobRuns, wanted: Wanted) -> Chosen:

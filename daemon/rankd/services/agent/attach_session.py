@@ -368,6 +368,6 @@ class AttachSession:
 
 
 _GONE = (
-    "the job has no session on this node: it is not interactive, or its session is over; `rankd logs JOB` shows its"
-    " output, `rankd shell JOB` starts a shell in it"
+    "the job has no session on this node any more; `rankd logs JOB` shows its output, `rankd shell JOB` starts a shell"
+    " in it"
 )

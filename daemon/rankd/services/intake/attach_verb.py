@@ -15,7 +15,7 @@ from rankd.bus.endpoint import Reply, Verb
 from rankd.core.admission.submitter import Submitter
 from rankd.core.errors import RankdError, Refused
 from rankd.core.model.job import ACTIVE_STATES
-from rankd.core.session.attempt import Chosen, JobRuns, Wanted, check_all_started
+from rankd.core.session.attempt import Chosen, JobRuns, Wanted, check_all_started, check_interactive
 from rankd.core.session.step import NOT_STARTED, StepEnd, most_tasks, shown_command
 from rankd.services.intake.session_verbs import SessionVerbs
 from rankd.services.runtime.clock import Clock
@@ -43,6 +43,8 @@ class AttachVerb:
         """Let the agent open a session with a job's processes, or begin a task of a step."""
         wanted = decode_strict(payload, JobAttach)
         job, chosen = await self._sessions.find(asker, ACTION, wanted.id, Wanted("stdout", None, wanted.node))
+        if wanted.step is None:
+            check_interactive(job)
         if wanted.node is None:
             check_all_started(job, chosen)
         session = wanted.session or secrets.token_hex(16)

@@ -156,7 +156,7 @@ class NodeWatch:
         refused = await self._database.read(lambda connection: self._taken(connection, node, registration))
         if refused is not None:
             raise refused
-        # before the commit: whoever hears that the node joined may at once submit a job for what it has
+        # before the commit: a user who hears that the node has joined may at once submit a job for what it has
         self.on_types(node_capacity(registration.resources, registration.devices))
         answer = await self._group.do(work)
         if isinstance(answer, Refused):

@@ -108,7 +108,7 @@ async def _start(options: WebOptions, stack: AsyncExitStack, clock: Clock) -> tu
     page = Page(site, records, Live(records), asking, clock, signed_out)
     await page.read_settings()
     await page.live.wake.listen(bus, WAKE, EVENT_RANKING)
-    listening.listen(BACKLOG)  # whoever has the link is answered, if not at once
+    listening.listen(BACKLOG)  # browsers that have the link get an answer, even if it takes a while
     new_link(options.state, site.base)
 
     async def probe() -> str:
@@ -151,7 +151,7 @@ def _bare(name: str, options: WebOptions) -> list[str]:
 
 
 def _key(directory: Path, signed_out: SignedOut) -> bytes:
-    """The key of sessions; a new one if there is none, or nobody knows which sessions were signed out."""
+    """The key of sessions. It is new without a file of one, or if the list of signed-out sessions can't be read."""
     path = directory / KEY_FILE
     with suppress(OSError, ValueError):
         signed_out.read()

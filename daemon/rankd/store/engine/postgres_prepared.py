@@ -1,8 +1,8 @@
 """Prepared statements of a connection to PostgreSQL: to plan most of rankd's statements takes longer than to run them.
 
 They belong to a session of the server. A pooler in transaction mode gives each transaction another session, so behind
-one there are none. It shows in the key for cancelling that a client gets: a pooler makes keys of its own, a server puts
-the number of the process in it.
+a pooler nothing is prepared. The key for cancelling, which each client gets, tells them apart: a server puts the number
+of its process in it, and a pooler makes keys of its own.
 
 The server plans a statement once and for all, also if its tables are small at that time. So plans are forgotten after
 some seconds.

@@ -15,7 +15,7 @@ AGAIN_S = 0.2
 
 @contextmanager
 def time_limit(reader: Reader, seconds: float) -> Iterator[None]:
-    """Interrupt the queries that run on this connection after so many seconds.
+    """Interrupt the queries that run on this connection after this time.
 
     Raises:
         Unavailable: ``database_unreadable``: it took longer.

@@ -13,8 +13,9 @@ from rankd.store.engine.reading import Reader, fetch
 from rankd.store.engine.word import value_at
 from rankd.store.look.job_name import record_of
 
-_MODE = value_at("coalesce(t.request, j.request)", "$.open_mode")
-_JOB = f"""SELECT j.id, j."user", j.state, {_MODE} AS mode,
+_REQUEST = "coalesce(t.request, j.request)"
+_MODE, _INTERACTIVE = (value_at(_REQUEST, path) for path in ("$.open_mode", "$.interactive"))
+_JOB = f"""SELECT j.id, j."user", j.state, {_MODE} AS mode, {_INTERACTIVE} IS NOT NULL AS interactive,
         (SELECT coalesce((SELECT min(s.array_task) FROM jobs s WHERE s.array_job = a.job_id), a.first)
             FROM arrays a WHERE a.job_id = j.id) AS first_task
     FROM jobs j LEFT JOIN array_requests t ON t.id = j.request_id WHERE j.id = ?"""
@@ -48,6 +49,7 @@ def job_runs(connection: Reader, name: int | str) -> JobRuns:
         state="cancelled" if found.is_cancelled else "pending" if found.task is not None else job["state"],
         first_task=job["first_task"] if found.task is None else None,
         appends=job["mode"] in ("append", '"append"'),
+        interactive=bool(job["interactive"]),
         runs=[run for _, run in sorted(zip(order, runs, strict=True), key=lambda pair: pair[0])],
         reason=reasons[0]["reason"] if reasons else None,
     )

@@ -19,7 +19,7 @@ def test_a_range_has_both_ends_its_age_and_what_it_does_not_assume():
 
 
 def test_equal_ends_are_one_time():
-    assert answer(early=AT, late=AT)[0].startswith("Job 7 starts at about 2023-11-1")
+    assert answer(early=AT, late=AT)[0].startswith("Job 7 starts by 2023-11-1")
 
 
 @pytest.mark.parametrize(

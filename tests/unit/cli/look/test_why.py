@@ -130,8 +130,8 @@ def test_a_job_that_started_later_than_foreseen_says_by_how_much_and_why():
     }  # fmt: skip
     job = {"id": 6, "user": "ann", "queue": "root.default", "nodelist": "n1", "exit_status": None, "message": None}
     _, first, *causes = explained({**job, "state": "running", "late": late})
-    assert first.startswith("It started 1:00:00 later than it was foreseen: the forecast of ")
+    assert first.startswith("It started 1:00:00 later than foreseen: the forecast of ")
     assert causes == [
         "  75 % (45:00): 7 jobs that were submitted later ran before it or beside it (19, 21, …)",
-        "  25 % (15:00): 1 nodes were lost or drained (n3)",
+        "  25 % (15:00): 1 node was lost or drained (n3)",
     ]

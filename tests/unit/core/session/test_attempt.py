@@ -13,7 +13,15 @@ def run(allocation, node="n1", started_at=1.0, name="job-7"):
 
 
 def job(*runs, **fields):
-    about = {"name": 7, "job": 7, "owner": "alice", "state": "running", "first_task": None, "appends": False}
+    about = {
+        "name": 7,
+        "job": 7,
+        "owner": "alice",
+        "state": "running",
+        "first_task": None,
+        "appends": False,
+        "interactive": True,
+    }
     return JobRuns(runs=list(runs), **(about | fields))
 
 

@@ -49,7 +49,7 @@ async def settle():
 
 
 async def begun(group, records, user, number):
-    """So many looks of one user at different addresses."""
+    """Looks of one user at this number of addresses."""
     tasks = [group.create_task(records.look(SEEN, of(user), {"n": f"{n}"})) for n in range(number)]
     await settle()
     return tasks

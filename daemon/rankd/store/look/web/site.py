@@ -1,4 +1,4 @@
-"""What the page itself has to know, whoever looks: whether anything is new, its settings, the first places."""
+"""What the page itself has to know, for all visitors: whether anything is new, its settings, the first places."""
 
 from __future__ import annotations
 
