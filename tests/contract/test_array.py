@@ -13,7 +13,7 @@ from rankd.core.errors import Refused
 from rankd.core.model.array import parse_array
 from rankd.core.model.index_set import count, each, parse, read
 from rankd.core.model.job import Event, JobRequest, State
-from rankd.store.engine.group_commit import MAX_GROUP
+from rankd.store.engine.group_commit import PART
 from rankd.store.feed.pending_kind import all_arrays, all_tasks, changed_arrays, changed_tasks, indices_in
 from rankd.store.look.job_detail import job_detail, job_events
 from rankd.store.look.job_filter import by_record, job_ids
@@ -349,7 +349,7 @@ async def test_an_array_is_read_once_however_many_of_its_tasks_are_named(store):
 
 def test_few_changes_of_large_arrays_share_a_transaction_since_each_changes_the_whole_array():
     assert weight_of([Target(1), Target(2)]) == 2
-    assert weight_of([Target(1, task=3)]) * 5 >= MAX_GROUP
+    assert weight_of([Target(1, task=3)]) * 5 >= PART
     assert weight_of([Target(1, task=task) for task in range(100)]) == 100
 
 

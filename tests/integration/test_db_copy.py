@@ -17,6 +17,7 @@ from rankd.store.engine.postgres_program import program_folders
 from rankd.store.engine.reading import open_for_reading
 from rankd.store.engine.url import open_database
 
+COUNTED = "SELECT reltuples FROM pg_class WHERE relname = 'job_events'"
 KILLED = """
 import os, signal
 from rankd.cli.main import main
@@ -75,6 +76,8 @@ def test_a_site_moves_into_a_server_and_back_also_after_a_kill(site, url, tmp_pa
     assert main(words(site, url)) == 0
     assert "the source is unchanged" in capsys.readouterr().out
     assert rows(url) == rows(site) == before
+    with closing(open_for_reading(url)) as connection:
+        assert connection.execute(COUNTED).fetchone()[0] > 0, "the server's plans know how large the tables are"
 
     assert killed_in_the_middle(url, back) == [[], [(0,)], [(0,)]]
     assert main(words(url, back)) == 0

@@ -18,8 +18,9 @@ from watch import PATIENCE_S
 from rankd.bus.connection import Bus
 from rankd.bus.request_turns import MAX_REQUESTS_PER_ASKER
 from rankd.services.intake.service import run
-from rankd.store.engine.group_commit import MAX_GROUP, GroupCommit
+from rankd.store.engine.group_commit import GroupCommit
 from rankd.store.engine.lock import FileLock
+from rankd.store.engine.sqlite import MAX_GROUP
 from rankd.store.engine.url import open_database
 
 

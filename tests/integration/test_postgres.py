@@ -14,10 +14,13 @@ from rankd.core.errors import Unavailable, UnknownOutcome
 from rankd.store.engine import postgres_prepared
 from rankd.store.engine.group_commit import GroupCommit
 from rankd.store.engine.last_id import last_id
-from rankd.store.engine.postgres import WRITE_LOCK, PostgresDatabase
+from rankd.store.engine.plan import most
+from rankd.store.engine.postgres import MAX_GROUP, WRITE_LOCK, PostgresDatabase
 from rankd.store.engine.postgres_connection import engine_of
+from rankd.store.feed import event
 from rankd.store.record.catalog import sync_catalog
 from rankd.store.record.node import record_node_event
+from rankd.store.record.relay_mark import Mark
 from rankd.store.schema.migration import upgrade
 
 
@@ -307,3 +310,52 @@ async def test_names_are_ordered_by_their_bytes(database):
     query = "SELECT name FROM node ORDER BY name"
     names = await database.read(lambda c: list(c.exec_driver_sql(query).scalars()))
     assert names == sorted(names, key=str.encode) == ["A", "Z", "a", "b", "é"]
+
+
+async def test_small_reads_are_not_compiled_and_start_no_processes(database):
+    def settings(connection):
+        names = ("jit", "max_parallel_workers_per_gather")
+        return [connection.exec_driver_sql(f"SHOW {name}").scalar_one() for name in names]
+
+    for done in (database.read, database.write, database.look):
+        assert await done(settings) == ["off", "0"]
+
+
+JOBS = """INSERT INTO jobs (id, revision, "user", association_id, queue_id, qos_id, name, state, held, class_value,
+    preemption_policy, urgency, nodes, min_nodes, vcore, resources, exclusive, shape, requeue, submitted_at, request)
+SELECT n, n, 'ann', 1, 1, 1, 'x', 'pending', 0, 0, 'Never', 0, 1, 1, 1000, '{}', 0, 1, 1, 0, '{}'
+FROM generate_series(1, 3000) n"""
+EVENTS = """INSERT INTO job_events (id, job_id, event, state, at, actor)
+SELECT n, n, 'submit', 'pending', 0, 'ann' FROM generate_series(1, 3000) n"""
+
+
+async def test_the_relay_reads_the_newest_events_without_reading_all_jobs(database):
+    """The server can't know where the mark is. It would take a third of all events for new ones."""
+    query = event._KINDS[Mark.JOBS].query.limit(most(2_000))
+
+    def plan(connection):
+        for statement in (JOBS, EVENTS, "ANALYZE"):
+            connection.exec_driver_sql(statement)
+        explained = query.compile(connection, compile_kwargs={"literal_binds": True})
+        return "\n".join(connection.exec_driver_sql(f"EXPLAIN {explained}").scalars())
+
+    shown = await database.write(plan)
+    assert "Index Scan using job_events_pkey" in shown
+    assert "Seq Scan on jobs" not in shown
+
+
+async def test_more_works_than_in_a_file_share_a_transaction(database):
+    commits = []
+
+    async def committed():
+        commits.append(1)
+
+    group = GroupCommit(database, None, committed, committed)
+    async with asyncio.TaskGroup() as tasks:
+        for _ in range(MAX_GROUP + 1):
+            tasks.create_task(group.do(note))
+        await asyncio.sleep(0)
+        for _ in range(2):
+            await group.run_once()
+    assert len(commits) == 2
+    assert await database.read(numbers) == list(range(1, MAX_GROUP + 2))

@@ -18,7 +18,7 @@ from rankd.services.intake.submission import rejected_of
 from rankd.services.runtime.clock import Clock
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.database import Database
-from rankd.store.engine.group_commit import MAX_GROUP, GroupCommit
+from rankd.store.engine.group_commit import PART, GroupCommit
 from rankd.store.look.page import letter_page
 from rankd.store.record.dead_letter import NOTIFICATION, StoredLetter, drop_letters, heads, settle, still_dead, stored
 from rankd.store.record.notification import send_again
@@ -111,8 +111,8 @@ class DeadLetterVerbs:
         """Drop letters: they stay in the records but are not listed. Many are done in parts, so others can write."""
         ids = list(dict.fromkeys(decode_strict(payload, DeadLetterSelection).ids))
         done, failed = list[SettledLetter](), list[Failed]()
-        for start in range(0, len(ids), MAX_GROUP):
-            part = ids[start : start + MAX_GROUP]
+        for start in range(0, len(ids), PART):
+            part = ids[start : start + PART]
             work = partial(_dropped, ids=part, asker=asker, now=self._clock())
             reply = await self._group.do(work, client=asker.user, weight=len(part))
             done += reply.done

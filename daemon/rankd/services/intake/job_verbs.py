@@ -45,7 +45,7 @@ from rankd.services.intake.rests import Rests
 from rankd.services.runtime.clock import Clock
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.database import Database
-from rankd.store.engine.group_commit import MAX_GROUP, GroupCommit
+from rankd.store.engine.group_commit import PART, GroupCommit
 from rankd.store.look.filter_check import check_filter
 from rankd.store.record.descendant import descendants_of
 from rankd.store.record.job_action import act, closed_jobs, send_signals, split_targets
@@ -71,7 +71,7 @@ Part = Callable[[list[Target]], Awaitable[SelectionReply]]
 
 AT_ONCE = 50
 """This many jobs are changed in a transaction. An update costs five times what an insertion costs there."""
-PER_CHANGE = MAX_GROUP // AT_ONCE
+PER_CHANGE = PART // AT_ONCE
 """The weight of a changed job."""
 
 

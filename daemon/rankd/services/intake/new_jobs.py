@@ -12,7 +12,7 @@ from rankd.services.intake.job_limit import JobLimits
 from rankd.services.intake.submission import Submission
 from rankd.services.runtime.clock import Clock
 from rankd.store.engine.connection import Connection
-from rankd.store.engine.group_commit import MAX_GROUP, GroupCommit, Outdated
+from rankd.store.engine.group_commit import GroupCommit, Outdated
 from rankd.store.record.catalog import Catalog
 from rankd.store.record.job import NewJob, insert_jobs, weight_of
 
@@ -56,7 +56,9 @@ class NewJobs:
         now, jobs = self._clock(), submission.accepted
         new = [NewJob(accepted=job, actor=submitter.user, at=now, via=submitter.via) for job in jobs]
         try:
-            ids, error = await self._insert(new, len(new) if submission.atomic else MAX_GROUP, submission.changes)
+            ids, error = await self._insert(
+                new, len(new) if submission.atomic else self._group.size, submission.changes
+            )
         except RankdError:
             self._limits.lost(jobs)
             raise

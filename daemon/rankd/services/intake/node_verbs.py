@@ -16,7 +16,7 @@ from rankd.core.errors import Refused
 from rankd.core.model.device_record import StoredDevice
 from rankd.services.runtime.clock import Clock
 from rankd.store.engine.connection import Connection
-from rankd.store.engine.group_commit import MAX_GROUP, GroupCommit
+from rankd.store.engine.group_commit import PART, GroupCommit
 from rankd.store.record.device_note import listed_devices
 from rankd.store.record.device_order import DeviceWish, drain_device, fail_device, resume_device
 from rankd.store.record.node_action import NodeWish, act
@@ -77,8 +77,8 @@ def _device_handler(order: Order, group: GroupCommit, offered: Offered, clock: C
 async def _in_parts(group: GroupCommit, wish: NodeWish, decide: Decide) -> NodeReply:
     """Change many nodes part by part, so that others can write in between."""
     done, failed = list[str](), list[NodeFailed]()
-    for start in range(0, len(wish.nodes), MAX_GROUP):
-        part = msgspec.structs.replace(wish, nodes=wish.nodes[start : start + MAX_GROUP])
+    for start in range(0, len(wish.nodes), PART):
+        part = msgspec.structs.replace(wish, nodes=wish.nodes[start : start + PART])
         work = partial(act, wish=part, decide=decide)
         reply = await group.do(work, client=wish.actor, weight=len(part.nodes))
         done += reply.done

@@ -7,6 +7,7 @@ an implementation of :class:`Bulk`, found by the connection's dialect.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from functools import cache
 from typing import Any, Protocol
 
@@ -26,9 +27,7 @@ class Bulk(Protocol):
     ) -> None:
         """See :func:`bulk_insert`."""
 
-    def bulk_replace(
-        self, connection: Connection, table: Table, rows: Sequence[Sequence[object]], *, are_new: bool
-    ) -> None:
+    def bulk_replace(self, connection: Connection, table: Table, rows: Sequence[Sequence[object]]) -> None:
         """See :func:`bulk_replace`."""
 
     def replace_numbered(self, connection: Connection, table: Table, first: int, values: str) -> None:
@@ -43,6 +42,9 @@ class Bulk(Protocol):
         self, connection: Connection, sql: str, parameters: Sequence[object], batch: int
     ) -> Iterator[Sequence[Any]]:
         """See :func:`stream`."""
+
+    def unread(self, connection: Connection) -> AbstractContextManager[object]:
+        """See :func:`unread`."""
 
 
 @cache
@@ -59,14 +61,9 @@ def bulk_insert(connection: Connection, table: str, columns: Sequence[str], rows
     _bulk(connection.dialect.name).bulk_insert(connection, table, columns, rows)
 
 
-def bulk_replace(
-    connection: Connection, table: Table, rows: Sequence[Sequence[object]], *, are_new: bool = False
-) -> None:
-    """Insert whole rows, each with all columns in the table's order. Rows with the same keys are replaced.
-
-    ``are_new``: there are hardly ever rows with the same keys. Only the speed depends on it.
-    """
-    _bulk(connection.dialect.name).bulk_replace(connection, table, rows, are_new=are_new)
+def bulk_replace(connection: Connection, table: Table, rows: Sequence[Sequence[object]]) -> None:
+    """Insert whole rows, each with all columns in the table's order. Rows with the same keys are replaced."""
+    _bulk(connection.dialect.name).bulk_replace(connection, table, rows)
 
 
 def replace_numbered(connection: Connection, table: Table, first: int, values: str) -> None:
@@ -91,3 +88,11 @@ def stream(
     The query runs in the transaction of ``connection``, so it sees the same state as all others there.
     """
     return _bulk(connection.dialect.name).stream(connection, sql, parameters, batch)
+
+
+def unread(connection: Connection) -> AbstractContextManager[object]:
+    """While it lasts, only statements run that return nothing. A server gets them without an answer to each.
+
+    The first error is raised at its end. SQLAlchemy would read no rows.
+    """
+    return _bulk(connection.dialect.name).unread(connection)

@@ -66,6 +66,10 @@ class Database(AbstractAsyncContextManager["Database", None], Protocol):
         """As :meth:`read`, for queries of users: no other read waits for them, however many there are."""
 
     @property
+    def group_size(self) -> int:
+        """This many jobs, or other works, share a transaction if they wait together (:mod:`.group_commit`)."""
+
+    @property
     def has_standbys(self) -> bool:
         """Whether :meth:`take_role` waits while another process holds the role. If not, it fails."""
 

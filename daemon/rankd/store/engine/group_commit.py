@@ -33,8 +33,8 @@ Together = Callable[[Connection, Sequence[Part]], Sequence[T]]
 
 IDLE_S = 5.0
 MAX_WAITING = 10_000
-MAX_GROUP = 250
-"""This many jobs, or other works, share a transaction: about 10 ms, in which no other process can write."""
+PART = 250
+"""This many works of one request share a transaction, so that others can write in between."""
 TRIES = 8
 """How often a group is begun again because others have changed what it is based on."""
 
@@ -92,11 +92,11 @@ class _Turns:
             self.count += 1
             self.weight += work.weight
 
-    def take(self, group: list[_Work]) -> None:
-        """Move works to this group, until it is full or none waits."""
+    def take(self, group: list[_Work], most: int) -> None:
+        """Move works to this group, until it has ``most`` jobs or none waits."""
         weight = sum(work.weight for work in group)
         with self._lock:
-            while self.count and weight < MAX_GROUP:
+            while self.count and weight < most:
                 group.append(self._next())
                 weight += group[-1].weight
 
@@ -130,6 +130,11 @@ class GroupCommit:
         self._on_rollback = on_rollback
         self._waiting = _Turns()
         self._some = asyncio.Event()
+
+    @property
+    def size(self) -> int:
+        """This many jobs, or other works, share a transaction if they wait together."""
+        return self._database.group_size
 
     async def do(self, work: Callable[[Connection], T], *, client: str = "", quiet: bool = False, weight: int = 1) -> T:
         """Do ``work`` in one of the next transactions, when it is the turn of ``client``.
@@ -168,11 +173,11 @@ class GroupCommit:
     async def run_once(self) -> None:
         """Commit waiting works, at least one."""
         await self._until_some()
-        if self._waiting.weight < MAX_GROUP:
+        if self._waiting.weight < self.size:
             await asyncio.sleep(0)  # other tasks that are ready to run may add to the group
         group = list[_Work]()
         if not self._watch:
-            self._waiting.take(group)
+            self._waiting.take(group, self.size)
         if await self._commit(group, more=self._watch is not None):
             await self._after_commit()
 
@@ -208,7 +213,7 @@ class GroupCommit:
     def _give_up(self, group: list[_Work], error: Exception) -> None:
         """Tell those who wait. If no works were chosen yet, the transaction has not begun: it could do none of them."""
         if not group:
-            self._waiting.take(group)
+            self._waiting.take(group, self.size)
         _reject(group, error)
 
     async def _write(self, group: list[_Work], *, more: bool) -> list[Any]:
@@ -219,7 +224,7 @@ class GroupCommit:
         def watched(connection: Connection) -> list[Any]:
             watch.begin(connection)
             if more:
-                self._waiting.take(group)
+                self._waiting.take(group, self.size)
             results = _done(connection, group)
             watch.end(connection)
             return results

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from hashlib import sha256
+from typing import Any
 
 from sqlalchemy import Connection, MetaData, Table
 
@@ -123,9 +124,10 @@ def _never_reuses(table: Table) -> bool:
 
 
 def same_views(connection: Connection, views: Mapping[str, str]) -> bool:
-    """Whether the database has exactly these views."""
+    """Whether the database has exactly these views. The driver reads them also inside :func:`.bulk.unread`."""
     found = "SELECT relname, obj_description(oid, 'pg_class') FROM pg_class WHERE relkind = 'v' AND relname = ANY (?)"
-    marks = dict(map(tuple, connection.exec_driver_sql(found, (list(views),))))
+    driver: Any = connection.connection.driver_connection
+    marks = dict(driver.execute(found, (list(views),)).fetchall())
     return marks == {name: _mark(statement) for name, statement in views.items()}
 
 

@@ -37,6 +37,8 @@ LONG_WAIT_S = 3.0
 """After this many seconds of waiting, :meth:`SqliteDatabase.trouble` reports that another process holds the file."""
 RECENT_FAILURE_S = 30.0
 """A failed write is reported for this many seconds, unless a later one succeeds."""
+MAX_GROUP = 250
+"""About 10 ms, in which no other process can write."""
 READERS = 4
 """The number of short reads of a process that run at the same time."""
 LOOKERS = 4
@@ -176,6 +178,11 @@ class SqliteDatabase(Database):
         """See :class:`.database.Database`."""
         await self._roles.acquire(role)
         return await self.write(lambda connection: self._roles.begin_epoch(connection, role, now))
+
+    @property
+    def group_size(self) -> int:
+        """See :class:`.database.Database`."""
+        return MAX_GROUP
 
     @property
     def has_standbys(self) -> bool:

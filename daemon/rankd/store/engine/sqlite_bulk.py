@@ -8,6 +8,7 @@ three times as long to read as the driver's own rows.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 from itertools import chain
 from typing import Any
@@ -32,8 +33,6 @@ class SqliteBulk:
         connection: Connection,
         table: Table,
         rows: Sequence[Sequence[object]],
-        *,
-        are_new: bool,  # noqa: ARG002 - one statement inserts and replaces
     ) -> None:
         """See :func:`.bulk.bulk_replace`."""
         _insert(connection, f"INSERT OR REPLACE INTO {table.name}", rows)
@@ -51,6 +50,10 @@ class SqliteBulk:
         for some in _some(rows):
             statement = _update(table, tuple(columns), len(some))
             connection.exec_driver_sql(statement, tuple(chain.from_iterable(some)))
+
+    def unread(self, connection: Connection) -> AbstractContextManager[object]:  # noqa: ARG002 - it is at once done
+        """See :func:`.bulk.unread`."""
+        return nullcontext()
 
     def stream(
         self, connection: Connection, sql: str, parameters: Sequence[object], batch: int

@@ -17,7 +17,7 @@ from rankd.core.change.job_change import VIA
 from rankd.core.model.notification import Wanted, is_wanted
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.listed import text_of
-from rankd.store.engine.plan import most
+from rankd.store.engine.plan import most, newer
 from rankd.store.record.dead_letter import has_unpublished, unpublished
 from rankd.store.record.relay_mark import Mark
 from rankd.store.schema.table import (
@@ -98,7 +98,7 @@ def _may_notify(event: str, wanted: int, *, is_task: bool, has_begun: bool) -> b
 def _unmarked(mark: Mark, id_: ColumnElement[int]) -> ColumnElement[bool]:
     """Whether the event with this id comes after the mark."""
     last = select(func.coalesce(func.max(relay_marks.c.event_id), 0)).where(relay_marks.c.name == mark)
-    return id_ > last.scalar_subquery()
+    return newer(id_, last.scalar_subquery())
 
 
 _MARKED = {

@@ -24,7 +24,7 @@ from rankd.core.model.quantity import shown_resources
 from rankd.core.ranking.columns import IntArray
 from rankd.core.ranking.factor import Per
 from rankd.core.ranking.ranking import QueueRow, Ranking
-from rankd.store.engine.bulk import bulk_replace, bulk_update, replace_numbered
+from rankd.store.engine.bulk import bulk_replace, bulk_update, replace_numbered, unread
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.listed import values_of
 from rankd.store.engine.plan import most
@@ -116,11 +116,12 @@ def newest_base(connection: Connection) -> int:
 
 
 def together(parts: Sequence[Stage]) -> Stage:
-    """Join several parts into one transaction."""
+    """Join several parts, which only write, into one transaction."""
 
     def run(connection: Connection) -> None:
-        for part in parts:
-            part(connection)
+        with unread(connection):
+            for part in parts:
+                part(connection)
 
     return run
 
@@ -180,15 +181,16 @@ def _writing(rows: Sequence[TableRow]) -> Stage:
         by_table.setdefault(table, []).append(row)
 
     def write(connection: Connection) -> None:
-        for table, listed in by_table.items():
-            insert(connection, table, listed, are_new=True)
+        with unread(connection):
+            for table, listed in by_table.items():
+                insert(connection, table, listed)
 
     return write
 
 
-def insert(connection: Connection, table: str, rows: Sequence[tuple[object, ...]], *, are_new: bool = False) -> None:
-    """Insert whole rows; rows with the same keys are replaced, of which there are hardly any if they ``are_new``."""
-    bulk_replace(connection, metadata.tables[table], rows, are_new=are_new)
+def insert(connection: Connection, table: str, rows: Sequence[tuple[object, ...]]) -> None:
+    """Insert whole rows; rows with the same keys are replaced."""
+    bulk_replace(connection, metadata.tables[table], rows)
 
 
 def _value_rows(record: GenerationRecord) -> Iterator[TableRow]:

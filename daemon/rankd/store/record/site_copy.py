@@ -74,7 +74,10 @@ async def copy_between(source: Database, target: Database, note: Note) -> list[T
             if connection.dialect.name == "postgresql":
                 may_idle(connection)  # while the other database is read
                 check_stopped(connection, server_now(connection))
-        return copy_site(one, other, note)
+        copied = copy_site(one, other, note)
+        if other.dialect.name == "postgresql":
+            other.exec_driver_sql("ANALYZE")  # else its plans are for empty tables until it counts rows by itself
+        return copied
 
     def into(one: Connection) -> list[TableSum]:
         writing = target.write(lambda other: between(one, other))

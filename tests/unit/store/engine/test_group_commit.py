@@ -6,7 +6,8 @@ from builder import NOW, new_database
 from watch import PATIENCE_S
 
 from rankd.core.errors import Refused, RoleLost, Unavailable
-from rankd.store.engine.group_commit import MAX_GROUP, MAX_WAITING, TRIES, Behind, GroupCommit
+from rankd.store.engine.group_commit import MAX_WAITING, TRIES, Behind, GroupCommit
+from rankd.store.engine.sqlite import MAX_GROUP
 from rankd.store.engine.url import open_database
 
 ROLE = "intake"
