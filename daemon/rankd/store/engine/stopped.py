@@ -24,6 +24,11 @@ def server_now(connection: Connection) -> float:
     return float(now.scalar_one())
 
 
+def count_rows(connection: Connection) -> None:
+    """Let PostgreSQL look how large the tables are. Until it does so by itself, its plans are for empty ones."""
+    connection.exec_driver_sql("ANALYZE")
+
+
 @asynccontextmanager
 async def kept_stopped(path: Path) -> AsyncIterator[None]:
     """Hold the locks of all roles of a file.

@@ -19,7 +19,7 @@ from rankd.core.errors import Refused, Unavailable
 from rankd.store.engine.bulk import bulk_insert
 from rankd.store.engine.database import Database
 from rankd.store.engine.last_id import last_id, set_last_id
-from rankd.store.engine.stopped import may_idle, server_now
+from rankd.store.engine.stopped import count_rows, may_idle, server_now
 from rankd.store.schema.generation_table import generations
 from rankd.store.schema.service_table import roles
 from rankd.store.schema.table import metadata
@@ -76,7 +76,7 @@ async def copy_between(source: Database, target: Database, note: Note) -> list[T
                 check_stopped(connection, server_now(connection))
         copied = copy_site(one, other, note)
         if other.dialect.name == "postgresql":
-            other.exec_driver_sql("ANALYZE")  # else its plans are for empty tables until it counts rows by itself
+            count_rows(other)
         return copied
 
     def into(one: Connection) -> list[TableSum]:
