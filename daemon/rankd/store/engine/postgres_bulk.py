@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 from itertools import chain
 from typing import Any
 
+from psycopg.pq import PipelineStatus
 from sqlalchemy import Connection, Table
 
 from rankd.store.engine.postgres_connection import driver_of
@@ -37,8 +38,7 @@ class PostgresBulk:
         if rows:
             columns = tuple(column.name for column in table.columns)
             key = tuple(column.name for column in table.primary_key)
-            driver = driver_of(connection)
-            with driver.pipeline(), driver.cursor() as cursor:
+            with self.unread(connection), driver_of(connection).cursor() as cursor:
                 for some in _some(rows):
                     cursor.execute(_replace(table.name, columns, key, len(some)), tuple(chain.from_iterable(some)))
 
@@ -59,8 +59,10 @@ class PostgresBulk:
             connection.exec_driver_sql(_update(table, tuple(columns), types), _lists((*types, _ID), rows))
 
     def unread(self, connection: Connection) -> AbstractContextManager[object]:
-        """See :func:`.bulk.unread`."""
-        return driver_of(connection).pipeline()
+        """See :func:`.bulk.unread`. A pipeline in another one would wait for the answers so far."""
+        driver = driver_of(connection)
+        is_within = driver.pgconn.pipeline_status != PipelineStatus.OFF
+        return nullcontext() if is_within else driver.pipeline()
 
     def stream(
         self, connection: Connection, sql: str, parameters: Sequence[object], batch: int
