@@ -7,7 +7,7 @@ from rankd.store.engine.bulk import bulk_replace, unread
 from rankd.store.schema.generation_table import ranking_head
 
 MANY = 100
-"""More than PostgreSQL gets one by one."""
+"""Statements of several sizes replace them."""
 
 
 @pytest.mark.parametrize("number", [3, MANY])

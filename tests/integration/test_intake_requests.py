@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 
 import builder
@@ -340,3 +341,5 @@ async def test_reports_in_quick_succession_are_refused_since_each_starts_a_proce
     assert codes[:5] == [None] * 5
     assert "too_many_reports" in codes
     assert other.body.get("code") != "too_many_reports"
+    left = [one for one in gc.get_objects() if isinstance(one, asyncio.SubprocessTransport) and not one.is_closing()]
+    assert not left  # the intake has waited for the processes that it ended

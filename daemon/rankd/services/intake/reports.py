@@ -48,20 +48,27 @@ class Reports:
         self._database = database
         self._reports: dict[str, _Report] = {}
         self._starts = TokenBuckets(STARTS_BURST_S)
+        self._ending: list[asyncio.subprocess.Process] = []
+        self._is_closed = False
 
     def verbs(self) -> list[Verb]:
         """The endpoints."""
         return [Verb("report.make", self.make), Verb("report.part", self.part)]
 
-    def close(self) -> None:
-        """End the running reports, and drop the others."""
+    async def close(self) -> None:
+        """End the running reports and drop the others; return when no process is left. No report starts any more."""
+        self._is_closed = True
         for token in list(self._reports):
             self._drop(token)
+        for process in self._ending:
+            await process.wait()
 
     async def make(self, asker: Submitter, payload: bytes) -> Reply:
         """Start computing a report."""
         request = decode_strict(payload, ReportRequest)
         check_request(request, asker)
+        if self._is_closed:
+            raise Unavailable("stopping", "the service is stopping")
         if wait_s := self._starts.spend(asker.user, 1, STARTS_PER_S, time.monotonic()):
             message = f"you have started many reports; {STARTS_PER_S:g} a second may be started, wait {wait_s:.1f} s"
             raise Unavailable("too_many_reports", message, status=429)
@@ -79,6 +86,8 @@ class Reports:
         except OSError as error:
             self._drop(token)
             raise Unavailable("report_failed", f"no process can be started for the report: {error}") from error
+        if token not in self._reports:  # another one has replaced it while its process was started
+            self._end(report)
         loop.call_later(TIME_LIMIT_S, report.expire)
         loop.call_later(KEPT_S, self._drop, token)
         return ReportMade(report=token)
@@ -100,7 +109,12 @@ class Reports:
 
     def _drop(self, token: str) -> None:
         if (report := self._reports.pop(token, None)) is not None:
-            report.close()
+            self._end(report)
+
+    def _end(self, report: _Report) -> None:
+        self._ending = [process for process in self._ending if process.returncode is None]
+        if (process := report.close()) is not None:
+            self._ending.append(process)
 
 
 class _Report:
@@ -147,12 +161,13 @@ class _Report:
             self._is_late = True
             self._kill()
 
-    def close(self) -> None:
-        """End the process and delete its output."""
+    def close(self) -> asyncio.subprocess.Process | None:
+        """End the process and delete its output; return the process, if there is one."""
         self._kill()
         self._out.close()
         self._err.close()
         self._folder.cleanup()
+        return self._process
 
     def _kill(self) -> None:
         if self._process is not None and self._process.returncode is None:

@@ -54,7 +54,7 @@ class Serving:
 
         async def drain() -> None:
             self._of.jobs.stop()
-            self._of.reports.close()
+            await self._of.reports.close()
             await offer.end()
 
         async def hold() -> None:

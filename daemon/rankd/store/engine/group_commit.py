@@ -1,9 +1,10 @@
 """Group commit: work that arrives within a moment shares one transaction and one fsync.
 
 Clients take turns, so a client that sends a flood delays only itself. The works of one client are done in the order of
-their arrival. Works of the same kind, such as insertions, are done by one call. If the transaction fails, each work
-is done again in its own transaction, so that an impossible or faulty one does not fail the others. If it is not known
-whether the transaction was committed, no work is done again: only the asker can repeat it, by its key.
+their arrival. Works of the same kind, such as insertions, are done by one call. If the transaction fails, each half of
+its works is done again in its own transaction, and so on, so that an impossible or faulty one does not fail the others.
+If it is not known whether the transaction was committed, no work is done again: only the asker can repeat it, by its
+key.
 
 Where other processes do such works too, a :class:`Watch` compares what this one knows with the records at the beginning
 of each transaction. From then on, nobody else can write until its end. Only then are the works chosen: what arrives
@@ -204,7 +205,8 @@ class GroupCommit:
             if len(group) <= 1:
                 self._give_up(group, error)
                 return False
-            return any([await self._commit([work]) for work in group])
+            half = len(group) // 2
+            return any([await self._commit(part) for part in (group[:half], group[half:])])
         for work, result in zip(group, results, strict=True):
             if not work.future.done():
                 work.future.set_result(result)

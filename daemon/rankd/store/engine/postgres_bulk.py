@@ -12,6 +12,7 @@ from psycopg.pq import PipelineStatus
 from sqlalchemy import Connection, Table
 
 from rankd.store.engine.postgres_connection import driver_of
+from rankd.store.engine.row_part import row_parts
 
 _ID = "bigint"
 FEW = 8
@@ -34,12 +35,12 @@ class PostgresBulk:
             _copy(connection, table, columns, rows)
 
     def bulk_replace(self, connection: Connection, table: Table, rows: Sequence[Sequence[object]]) -> None:
-        """See :func:`.bulk.bulk_replace`: one statement, for which others wait less than for a ``COPY``."""
+        """See :func:`.bulk.bulk_replace`: all in one message, for which others wait less than for a ``COPY``."""
         if rows:
             columns = tuple(column.name for column in table.columns)
             key = tuple(column.name for column in table.primary_key)
             with self.unread(connection), driver_of(connection).cursor() as cursor:
-                for some in _some(rows):
+                for some in row_parts(rows, AT_ONCE):
                     cursor.execute(_replace(table.name, columns, key, len(some)), tuple(chain.from_iterable(some)))
 
     def replace_numbered(self, connection: Connection, table: Table, first: int, values: str) -> None:
@@ -75,15 +76,6 @@ class PostgresBulk:
                 yield rows
         finally:
             cursor.close()
-
-
-def _some(rows: Sequence[Sequence[object]]) -> Iterator[Sequence[Sequence[object]]]:
-    """The rows in as few parts as their sizes allow."""
-    begin = 0
-    while begin < len(rows):
-        size = next(size for size in AT_ONCE if size <= len(rows) - begin)
-        yield rows[begin : begin + size]
-        begin += size
 
 
 def _same(value: object) -> object:

@@ -15,6 +15,8 @@ from typing import Any
 
 from sqlalchemy import Connection, Table
 
+from rankd.store.engine.row_part import row_parts
+
 AT_ONCE = (250, 50, 10, 1)
 """Rows per statement. With these few sizes, the statements stay prepared in the driver."""
 
@@ -28,12 +30,7 @@ class SqliteBulk:
         """See :func:`.bulk.bulk_insert`."""
         _insert(connection, _into(table, tuple(columns)), rows)
 
-    def bulk_replace(
-        self,
-        connection: Connection,
-        table: Table,
-        rows: Sequence[Sequence[object]],
-    ) -> None:
+    def bulk_replace(self, connection: Connection, table: Table, rows: Sequence[Sequence[object]]) -> None:
         """See :func:`.bulk.bulk_replace`."""
         _insert(connection, f"INSERT OR REPLACE INTO {table.name}", rows)
 
@@ -47,7 +44,7 @@ class SqliteBulk:
         self, connection: Connection, table: str, columns: Sequence[str], rows: Sequence[Sequence[object]]
     ) -> None:
         """See :func:`.bulk.bulk_update`."""
-        for some in _some(rows):
+        for some in row_parts(rows, AT_ONCE):
             statement = _update(table, tuple(columns), len(some))
             connection.exec_driver_sql(statement, tuple(chain.from_iterable(some)))
 
@@ -70,7 +67,7 @@ class SqliteBulk:
 
 def _insert(connection: Connection, into: str, rows: Sequence[Sequence[object]]) -> None:
     """Insert rows. ``into`` is the statement up to its values."""
-    for some in _some(rows):
+    for some in row_parts(rows, AT_ONCE):
         statement = f"{into} {_values(len(some[0]), len(some))}"
         connection.exec_driver_sql(statement, tuple(chain.from_iterable(some)))
 
@@ -79,14 +76,6 @@ def _insert(connection: Connection, into: str, rows: Sequence[Sequence[object]])
 def _into(table: str, columns: tuple[str, ...]) -> str:
     names = ", ".join(f'"{name}"' for name in columns)
     return f"INSERT INTO {table} ({names})"
-
-
-def _some(rows: Sequence[Sequence[object]]) -> Iterator[Sequence[Sequence[object]]]:
-    first = 0
-    for size in AT_ONCE:
-        while len(rows) - first >= size:
-            yield rows[first : first + size]
-            first += size
 
 
 @lru_cache(maxsize=128)

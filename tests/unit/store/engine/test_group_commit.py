@@ -121,7 +121,7 @@ async def test_of_works_done_together_one_that_is_impossible_fails_alone(group):
     first, bad, last = await do_all(group, *(group.do_together(add, name) for name in ("a", "bad", "b")))
     assert (first, last) == ("A", "B")
     assert bad.code == "no"
-    assert calls == [["a", "bad", "b"], ["a"], ["bad"], ["b"]]
+    assert calls == [["a", "bad", "b"], ["a"], ["bad", "b"], ["bad"], ["b"]]
     assert await noted(group) == ["a", "b"]
 
 
@@ -131,7 +131,15 @@ async def test_one_that_is_impossible_does_not_take_the_others_with_it(group, to
     assert results == ["a", error, "b"]
     assert await noted(group) == ["a", "b"]
     assert told.commits == 1
-    assert told.rollbacks == 2  # of the group, and of the one
+    assert told.rollbacks == 3  # of the group, of a half, and of the one
+
+
+async def test_one_of_many_that_is_impossible_costs_few_transactions(group, told):
+    names = [f"{number}" for number in range(128)]
+    works = [*map(note, names[:77]), fail(ValueError()), *map(note, names[77:])]
+    results = await together(group, *works)
+    assert [result for result in results if isinstance(result, str)] == names == await noted(group)
+    assert told.rollbacks <= 9  # the group, and each half that had it
 
 
 @pytest.mark.parametrize("error", [ValueError("bug"), KeyError("x"), Unavailable("full", "disk full")])
