@@ -36,7 +36,7 @@ from rankd.store.engine.postgres_start import make_database as make_database_of_
 
 ENGINES = ("SQLite", "PostgreSQL")
 SINGLES = 2_000
-PROBES, CYCLES, PASSES = 60, 150, 4
+PROBES, CYCLES, PASSES = 300, 150, 4
 
 
 def ordinary() -> dict[str, Any]:

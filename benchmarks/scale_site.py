@@ -15,6 +15,7 @@ from typing import Any
 import nats
 from measure import connected, machine, percentile
 
+from rankd.services.runtime.life import end_tasks
 from rankd.store.engine.driver import sqlite3
 from rankd.store.engine.postgres_connection import connect
 
@@ -186,8 +187,7 @@ async def with_site(
         async with asyncio.TaskGroup() as group:
             agents = [group.create_task(site.stay()), group.create_task(site.serve())]
             rows = await measure(site)
-            for agent in agents:
-                agent.cancel()
+            await end_tasks(*agents)
         await client.close()
         site.reader.close()
         return rows

@@ -123,11 +123,14 @@ async def test_a_queue_made_on_first_use_is_there_until_it_is_idle(store):
     id_ = await store.write(queue_of, job_for("root.t.alice"), store.catalog, NOW)
     assert await store.write(queue_of, job_for("root.t.alice"), store.catalog, NOW) == id_
     assert await store.read(made_leaves) == [("default", "root.t.alice")]
-    assert await store.read(live.refresh)
-    assert not await store.read(live.refresh)
+    version = await store.read(catalog_version)
+    assert await store.read(live.refresh, version)
+    assert not await store.read(live.refresh, version)
     assert live.ids["default", "root.t.alice"] == id_
     await store.write(forget_idle_queues, NOW + 1)
     assert await store.read(made_leaves) == []
+    assert await store.read(live.refresh, await store.read(catalog_version))
+    assert ("default", "root.t.alice") in live.ids
     assert (await events(store))[-2:] == [("root.t.alice", "made"), ("root.t.alice", "removed")]
 
 

@@ -84,7 +84,7 @@ class DeltaPasses:
     def _read(self, connection: Connection) -> tuple[JobChanges, Applications | None, bool]:
         """The changes of jobs; the applications if any of these jobs has one; and whether nodes have changed."""
         changes, applications = read_changes(self._source, connection, MOST_CHANGES)
-        return changes, applications, self._source.has_other_nodes(connection)
+        return changes, applications, self._source.has_other_nodes
 
 
 def read_changes(

@@ -27,7 +27,6 @@ from rankd.mirror.association_table import AssociationTable, Ledger
 from rankd.mirror.job_table import JobChanges, JobTable, Membership, Snapshot
 from rankd.mirror.partition_nodes import PartitionNodes, partition_nodes
 from rankd.store.engine.connection import Connection
-from rankd.store.engine.last_id import last_id
 from rankd.store.feed.application import begun_applications, changing_applications
 from rankd.store.feed.association import (
     AssociationRow,
@@ -38,6 +37,7 @@ from rankd.store.feed.association import (
 )
 from rankd.store.feed.charge import open_charges
 from rankd.store.feed.job import NO_LIMIT, LoadedJobs, changed_jobs, load_jobs, new_jobs
+from rankd.store.feed.newest import newest
 from rankd.store.feed.queue import partitions_of_queues
 from rankd.store.record.adapter import InForce, StoredInput
 from rankd.store.record.catalog import Catalog, read_catalog
@@ -64,7 +64,8 @@ class RankingSource:
         self._queues = LiveQueues(configuration, catalog)
         self._applications = ApplicationTable()
         self._sorts = load_application_sorts(configuration.partitions)
-        self._node_event = 0
+        self._node_event = self._last_node_event = 0
+        """The last event of a node that :meth:`read_groups` has seen, and the last that was seen at all."""
         self._associations_version: AssociationsVersion | None = None
         """The version of the tree; None if it has to be built again."""
         self._new_inputs: tuple[InForce, Catalog] | None = None
@@ -123,12 +124,14 @@ class RankingSource:
 
     def read_changes(self, connection: Connection, limit: int = NO_LIMIT) -> JobChanges:
         """Read the changes of jobs since the last call, of at most ``limit`` jobs."""
-        found = changed_jobs(connection, self.jobs.revision, self.jobs.shapes, limit)
-        return self.jobs.apply(found, self._membership(connection) if found.jobs else _NOWHERE)
+        last = newest(connection)
+        self._last_node_event = last.node_event
+        found = changed_jobs(connection, self.jobs.revision, self.jobs.shapes, limit, newest=last.job_event)
+        return self.jobs.apply(found, self._membership(connection, last.catalog) if found.jobs else _NOWHERE)
 
-    def _membership(self, connection: Connection) -> Membership:
+    def _membership(self, connection: Connection, version: int) -> Membership:
         """The queues and associations of new jobs. Reads new ones first, because they may be new as well."""
-        self._refresh_queues(connection)
+        self._refresh_queues(connection, version)
         if _only_configured(self.configuration):
             self._refresh_associations(connection)
         return Membership(self._partition_of, self.associations.outside)
@@ -137,9 +140,10 @@ class RankingSource:
         """All applications, for adding jobs to those of an earlier pass."""
         return self._read_applications(connection, {}, {})
 
-    def has_other_nodes(self, connection: Connection) -> bool:
-        """Whether nodes were added, removed or changed since the last :meth:`read_groups`."""
-        return last_id(connection, "node_events") != self._node_event
+    @property
+    def has_other_nodes(self) -> bool:
+        """Whether nodes were added, removed or changed between :meth:`read_groups` and :meth:`read_changes`."""
+        return self._last_node_event != self._node_event
 
     def adopt(self, snapshot: Snapshot, columns: JobColumns) -> RankingState:
         """Keep the columns that contain the merged snapshot; returns the state with these jobs."""
@@ -156,10 +160,11 @@ class RankingSource:
     def read_groups(self, connection: Connection) -> None:
         """Read everything of the state except its jobs."""
         self._use_new_inputs()
-        self._refresh_queues(connection)
+        last = newest(connection)
+        self._refresh_queues(connection, last.catalog)
         self._refresh_qos(connection)
         self._refresh_associations(connection)
-        self._node_event = last_id(connection, "node_events")
+        self._node_event = self._last_node_event = last.node_event
         nodes, use = read_nodes(connection)
         offered = [partition_nodes(nodes, partition.name) for partition in self._queues.partitions]
         views = self._queue_views(offered)
@@ -219,9 +224,9 @@ class RankingSource:
             if not queue.parent and self._sorts[queue.properties.sort_policy].holds_back
         ]
 
-    def _refresh_queues(self, connection: Connection) -> None:
+    def _refresh_queues(self, connection: Connection, version: int) -> None:
         with self._guard:
-            if self._queues.refresh(connection):
+            if self._queues.refresh(connection, version):
                 self._partition_of = self._partition_indices()
 
     def _partition_indices(self) -> dict[int, int]:

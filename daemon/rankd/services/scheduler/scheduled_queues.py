@@ -25,9 +25,9 @@ class ScheduledQueues:
         self._sorts = load_application_sorts(configuration.partitions)
         self._known: dict[str, PartitionQueues] = {}
 
-    def refresh(self, connection: Connection) -> bool:
-        """Read queues that were made since the last call; returns whether there are any."""
-        return self._live.refresh(connection)
+    def refresh(self, connection: Connection, version: int) -> bool:
+        """Read the queues that jobs made, unless this version of the catalog is known. Returns whether they differ."""
+        return self._live.refresh(connection, version)
 
     @property
     def partitions(self) -> Sequence[Partition]:

@@ -26,9 +26,9 @@ from rankd.services.runtime.staleness import Staleness
 from rankd.services.scheduler.placed_jobs import JobCost, PlacedJobs
 from rankd.services.scheduler.scheduled_queues import ScheduledQueues
 from rankd.store.engine.connection import Connection
-from rankd.store.engine.last_id import last_id
 from rankd.store.feed.application import begun_applications
 from rankd.store.feed.job_end import has_freed_room, with_other_limits
+from rankd.store.feed.newest import Newest, newest
 from rankd.store.feed.occupancy import open_since, read_open
 from rankd.store.feed.order import new_jobs_since, newest_generation, read_delta, read_leaves, staged_generation
 from rankd.store.feed.pending_kind import (
@@ -109,13 +109,14 @@ class SchedulingSource:
 
     def load(self, connection: Connection) -> None:
         """Read all pending jobs."""
-        self._refresh_queues(connection)
+        last = newest(connection)
+        self._refresh_queues(connection, last.catalog)
         batches = all_pending(connection, with_users=self._with_users)
         self.pending.load(batches, lambda job: read_shape(connection, job))
         self.pending.arrays = {array.id: array for array in all_arrays(connection)}
         self.pending.tasks = {task.id: task for task in all_tasks(connection)}
         self.pending.read_indices(lambda arrays: indices_in(connection, arrays))
-        self._revision = last_id(connection, "job_events")
+        self._revision = last.job_event
 
     def stand_by(self, connection: Connection, now: float) -> None:
         """Read all pending jobs, or what has changed, for a standby. The first cycle is due when it takes over."""
@@ -125,8 +126,9 @@ class SchedulingSource:
 
     def refresh(self, connection: Connection, now: float) -> None:
         """Read what changed. Adds triggers if that requires a cycle."""
-        self._refresh_queues(connection)
-        self._read_events(connection)
+        last = newest(connection)
+        self._refresh_queues(connection, last.catalog)
+        self._read_events(connection, last)
         self._read_order(connection)
         if self.staleness.look(self.order.generation, now):
             self.triggers.add(STALE)
@@ -136,8 +138,8 @@ class SchedulingSource:
             self._application_table.update(begun_applications(connection, self._application_table.read_after))
             self._applications = self._application_table.with_use(self._occupancy.by_application, {})
 
-    def _refresh_queues(self, connection: Connection) -> None:
-        if self._queues.refresh(connection):
+    def _refresh_queues(self, connection: Connection, version: int) -> None:
+        if self._queues.refresh(connection, version):
             default_s = self._configuration.settings.scheduling.default_time_limit_s
             self.pending.known_kinds.rules = self._queues.rules(default_s)
 
@@ -146,9 +148,8 @@ class SchedulingSource:
         """Whether any queue's limits depend on user names."""
         return bool(self.pending.known_kinds.rules.by_user)
 
-    def _read_events(self, connection: Connection) -> None:
-        newest = last_id(connection, "job_events")
-        if newest > self._revision:
+    def _read_events(self, connection: Connection, last: Newest) -> None:
+        if last.job_event > self._revision:
             if self._read_jobs(connection) and self.staleness.is_stale:
                 self.triggers.add(SUBMITTED)
             if has_freed_room(connection, self._revision):
@@ -156,10 +157,9 @@ class SchedulingSource:
             if limited := with_other_limits(connection, self._revision):
                 self._occupancy.forget(limited)
                 self.triggers.add(LIMITED)
-            self._revision = newest
-        node_event = last_id(connection, "node_events")
-        if node_event != self._node_event:
-            self._node_event = node_event
+            self._revision = last.job_event
+        if last.node_event != self._node_event:
+            self._node_event = last.node_event
             self._read_nodes(connection)
             self.triggers.add(NODES)
 

@@ -6,17 +6,36 @@ for deleted rows only (:mod:`.postgres_function`).
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from sqlalchemy import Connection
 
-_SQLITE = "SELECT seq FROM sqlite_sequence WHERE name = ?"
-_POSTGRESQL = "SELECT greatest((SELECT id FROM last_ids WHERE name = ?), (SELECT max(id) FROM {table}), 0)"
+_SQLITE = "coalesce((SELECT seq FROM sqlite_sequence WHERE name = '{table}'), 0)"
+_POSTGRESQL = "greatest((SELECT id FROM last_ids WHERE name = '{table}'), (SELECT max(id) FROM {table}), 0)"
+_VERSION = "coalesce((SELECT number FROM versions WHERE name = '{version}'), 0)"
 
 
 def last_id(connection: Connection, table: str) -> int:
     """The largest id that the table ever assigned; 0 before the first."""
-    statement = _SQLITE if connection.dialect.name == "sqlite" else _POSTGRESQL.format(table=table)
-    row = connection.exec_driver_sql(statement, (table,)).first()
-    return int(row[0]) if row else 0
+    return last_ids(connection, table)[0]
+
+
+def last_ids(connection: Connection, *tables: str, version: str | None = None) -> list[int]:
+    """The largest ids that these tables ever assigned; 0 before the first. Then the number of this ``version``.
+
+    One statement, because a server takes longer to answer than to look.
+    """
+    statement = _statement(connection.dialect.name, tables, version)
+    return [int(number) for number in connection.exec_driver_sql(statement).one()]
+
+
+@lru_cache(maxsize=64)
+def _statement(dialect: str, tables: tuple[str, ...], version: str | None) -> str:
+    text = _SQLITE if dialect == "sqlite" else _POSTGRESQL
+    numbers = [text.format(table=table) for table in tables]
+    if version is not None:
+        numbers.append(_VERSION.format(version=version))
+    return f"SELECT {', '.join(numbers)}"
 
 
 _FORGET_SQLITE = "DELETE FROM sqlite_sequence WHERE name = ?1 AND seq < ?2"

@@ -162,10 +162,19 @@ def new_jobs(connection: Connection) -> int:
 
 
 def changed_jobs(
-    connection: Connection, after: int, known_shapes: Container[int], limit: int = NO_LIMIT
+    connection: Connection,
+    after: int,
+    known_shapes: Container[int],
+    limit: int = NO_LIMIT,
+    *,
+    newest: int | None = None,
 ) -> ChangedJobs:
-    """Jobs that have changed after the event ``after``, at most ``limit`` of them."""
-    newest = last_id(connection, "job_events")
+    """Jobs that have changed after the event ``after``, at most ``limit`` of them.
+
+    ``newest``: the last event, if the caller has read it in this transaction.
+    """
+    if newest is None:
+        newest = last_id(connection, "job_events")
     if newest == after:
         return ChangedJobs(newest, [], {}, [])
     jobs = [ChangedJob._make(row) for rows in stream(connection, _CHANGED, (after, limit)) for row in rows]

@@ -34,7 +34,7 @@ from rankd.core.model.index_set import written as written_set
 from rankd.core.model.job import Event, State
 from rankd.store.engine.bulk import bulk_insert
 from rankd.store.engine.connection import Connection
-from rankd.store.engine.last_id import last_id
+from rankd.store.engine.last_id import last_ids
 from rankd.store.engine.listed import values_of
 from rankd.store.record.array_count import ends_of
 from rankd.store.record.dependency import dependencies_of, insert_waits
@@ -216,7 +216,7 @@ def _leave_sets(connection: Connection, array: _Array, taken: IndexSet) -> dict[
 def _insert_tasks(
     connection: Connection, array: _Array, taken: IndexSet, request: int, actor: str, now: float
 ) -> list[int]:
-    job, event = last_id(connection, "jobs") + 1, last_id(connection, "job_events") + 1
+    job, event = (last + 1 for last in last_ids(connection, "jobs", "job_events"))
     state, kind = State.PENDING.value, Event.SPLIT.value
     rows, events = [], []
     ready = set(each(common(read(array.eligible), taken)))

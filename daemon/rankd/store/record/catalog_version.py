@@ -11,10 +11,11 @@ from sqlalchemy import insert, select, update
 from rankd.store.engine.connection import Connection
 from rankd.store.schema.table import versions
 
-_CATALOG = "catalog"
-_RAISE = update(versions).where(versions.c.name == _CATALOG).values(number=versions.c.number + 1)
-_FIRST = insert(versions).values(name=_CATALOG, number=1)
-_NUMBER = select(versions.c.number).where(versions.c.name == _CATALOG)
+CATALOG = "catalog"
+"""The name of the version in its table."""
+_RAISE = update(versions).where(versions.c.name == CATALOG).values(number=versions.c.number + 1)
+_FIRST = insert(versions).values(name=CATALOG, number=1)
+_NUMBER = select(versions.c.number).where(versions.c.name == CATALOG)
 
 
 def raise_version(connection: Connection) -> None:

@@ -25,7 +25,7 @@ from rankd.core.model.index_set import written
 from rankd.core.model.job import AcceptedJob, Event, State, name_of, next_state
 from rankd.store.engine.bulk import bulk_insert, bulk_update
 from rankd.store.engine.connection import Connection
-from rankd.store.engine.last_id import last_id
+from rankd.store.engine.last_id import last_id, last_ids
 from rankd.store.engine.listed import listed, text_of
 from rankd.store.engine.word import VALUES
 from rankd.store.record.application import application_of, applications_of, follow
@@ -163,7 +163,7 @@ def insert_jobs(connection: Connection, new: Sequence[NewJob], catalog: Catalog)
     inserted = list[tuple[int, AcceptedJob]]()
     events = []
     seen = _Seen({}, {}, {})
-    next_job, next_event = last_id(connection, "jobs") + 1, last_id(connection, "job_events") + 1
+    next_job, next_event = (last + 1 for last in last_ids(connection, "jobs", "job_events"))
     for entry in new:
         key = (entry.accepted.user, entry.accepted.request.key)
         if key[1] is not None and key in known:

@@ -72,12 +72,15 @@ class LiveQueues:
     def __init__(self, configuration: Configuration, catalog: Catalog) -> None:
         self._configuration = configuration
         self._made = list(catalog.made)
+        self._version: int | None = None
         self.ids = dict(catalog.queues)
         self.partitions: list[Partition] = live_partitions(configuration, self._made)
 
-    def refresh(self, connection: Connection) -> bool:
-        """Read the queues that jobs made. Returns whether they have changed."""
-        made = made_leaves(connection)
+    def refresh(self, connection: Connection, version: int) -> bool:
+        """Read the queues that jobs made, unless this version of the catalog is known. Returns whether they differ."""
+        if version == self._version:
+            return False
+        self._version, made = version, made_leaves(connection)
         if made == self._made:
             return False
         self._made, self.partitions = made, live_partitions(self._configuration, made)
