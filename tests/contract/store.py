@@ -66,7 +66,7 @@ class Store:
     async def take(self, *nodes, at=NOW):
         """What the agents of these nodes get when they ask for work."""
         asks = [Ask(node=node, agent=node, known=None) for node in nodes]
-        return await self.write(give, asks, 3, at)
+        return [given.answer for given in await self.write(give, asks, 3, at)]
 
     async def report(self, node, allocation, job, kind, at=NOW, **fields):
         """A report of a node."""

@@ -104,17 +104,18 @@ async def test_who_does_not_represent_the_node_gets_nothing(store):
     [answer, other] = await store.write(
         give, [Ask(node="n1", agent="n1", known=None, instance="i2"), Ask(node="n9", agent="n9", known=None)], 3, NOW
     )
-    assert answer is other is None
+    assert answer == other == (None, False)
 
 
 async def test_what_the_agent_has_forgotten_is_given_again_or_lost(store):
     job = await a_job(store, "n1")
     await allocate(store, job, "n1")
     await store.take("n1")
-    [again] = await store.write(give, [Ask(node="n1", agent="n1", known=frozenset())], 3, NOW)
-    assert [start.job for start in again.starts] == [job]
+    [(again, has_changed)] = await store.write(give, [Ask(node="n1", agent="n1", known=frozenset())], 3, NOW)
+    assert ([start.job for start in again.starts], has_changed) == ([job], False)
     await store.report("n1", 1, job, "started")
-    await store.write(give, [Ask(node="n1", agent="n1", known=frozenset())], 3, NOW + 1)
+    [lost] = await store.write(give, [Ask(node="n1", agent="n1", known=frozenset())], 3, NOW + 1)
+    assert lost.has_changed
     assert await state_of(store, job) == "pending", "it was running and is lost: it is queued again"
 
 

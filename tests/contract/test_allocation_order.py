@@ -44,7 +44,7 @@ async def runs(store, *nodes, **fields):
 
 async def given(store, node, done=()):
     ask = Ask(node=node, agent=node, known=None, carried_out=done)
-    [answer] = await store.write(give, [ask], 3, NOW)
+    [(answer, _)] = await store.write(give, [ask], 3, NOW)
     return [(order.allocation, order.signal, order.time_limit_s) for order in answer.orders]
 
 

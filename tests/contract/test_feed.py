@@ -24,6 +24,7 @@ from rankd.store.feed.application import begun_applications, changing_applicatio
 from rankd.store.feed.association import associations_version, read_associations, unconfigured_users
 from rankd.store.feed.charge import open_charges
 from rankd.store.feed.job_end import has_freed_room
+from rankd.store.feed.newest import newest
 from rankd.store.feed.occupancy import open_since, read_open
 from rankd.store.feed.order import new_jobs_since, newest_generation, read_delta, read_leaves, staged_generation
 from rankd.store.feed.pending import active_by_association, jobs_of_class, read_pending_jobs, read_shapes
@@ -32,6 +33,7 @@ from rankd.store.feed.queue import partitions_of_queues
 from rankd.store.feed.shape import read_shape
 from rankd.store.record.all_nodes import all_nodes
 from rankd.store.record.catalog import add_association
+from rankd.store.record.catalog_version import catalog_version, raise_version
 
 PENDING = [FIRST, SECOND, HELD, BLOCKED, BETWEEN, LATE]
 
@@ -165,6 +167,19 @@ async def test_jobs_that_changed_after_an_event(world):
     assert [shape.vcore for shape in found.shapes.values()] == [2000]
     first = await world.read(job_feed.changed_jobs, before, set(), 1)
     assert ([job.id for job in first.jobs], first.revision) == ([FIRST], before + 1)
+
+
+async def test_what_is_newest(world):
+    assert await world.read(newest) == (
+        await world.read(last_id, "job_events"),
+        await world.read(last_id, "node_events"),
+        await world.read(catalog_version),
+    )
+    before = await world.read(newest)
+    await world.submit("alice")
+    await world.write(raise_version)
+    after = await world.read(newest)
+    assert after == (before.job_event + 1, before.node_event, before.catalog + 1)
 
 
 async def test_associations_and_the_users_that_jobs_added(world):

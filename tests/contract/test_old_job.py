@@ -136,7 +136,7 @@ async def test_what_its_tasks_are_told_is_kept_through_retries(store):
     told = ArrayRequest(*parse_array("4,8")[:2], span)
     [job] = await store.submit("alice", array=told, retry_of=7, request={"array": "4,8"})
     await start(store, job, 1)
-    [found] = await store.write(give, [Ask(node="n1", agent="n1", known=None)], 3, NOW)
+    [(found, _)] = await store.write(give, [Ask(node="n1", agent="n1", known=None)], 3, NOW)
     [taken] = found.starts
     assert taken.array[1:] == (4, *span)
     found, _ = await old(store, job)

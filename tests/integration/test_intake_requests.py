@@ -211,7 +211,7 @@ async def test_requests_in_flight_are_answered_before_a_stop(broker, tmp_path):
 async def test_a_work_with_a_bug_fails_alone(tmp_path):
     """Group commit: those that share its transaction are done all the same."""
 
-    async def nothing() -> None:
+    async def nothing(*_) -> None:
         pass
 
     def insert(connection, epoch):

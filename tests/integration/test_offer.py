@@ -52,7 +52,7 @@ class Site:
         return self.nodes.has_listened(self.now)
 
 
-async def nothing():
+async def nothing(*_):
     """Nobody has to be told."""
 
 

@@ -16,6 +16,7 @@ from watch import PATIENCE_S
 
 from rankd.core.model.setting import PrioritySettings
 from rankd.store.engine import postgres_prepared
+from rankd.store.engine.postgres_connection import READING, driver_of, engine_of
 from rankd.store.engine.url import open_database
 from rankd.store.schema.migration import upgrade
 
@@ -89,10 +90,15 @@ async def test_a_pooler_is_recognised_and_its_server_is_not_taken_for_one(pooled
     with psycopg.connect(pooled) as behind, psycopg.connect(server().url(name)) as direct:
         assert not postgres_prepared.is_direct(behind)
         assert postgres_prepared.is_direct(direct)
-        for connection in (behind, direct):
-            connection.prepare_threshold = None
-            postgres_prepared.prepare_if_direct(connection)
-        assert (behind.prepare_threshold, direct.prepare_threshold) == (None, postgres_prepared.THRESHOLD)
+    for url, threshold, session in (
+        (pooled, None, None),
+        (server().url(name), postgres_prepared.THRESHOLD, READING.settings),
+    ):
+        engine = engine_of(url, 1, READING)
+        with engine.connect() as connection:
+            driver = driver_of(connection)
+            assert (driver.prepare_threshold, driver.session) == (threshold, session)
+        engine.dispose()
     server().drop(name)
 
 

@@ -32,7 +32,7 @@ from rankd.store.record.configuration import recorded
 from rankd.wire.diag import PrioritizerDiag, SchedulerDiag
 
 
-async def nothing():
+async def nothing(*_):
     """Nobody wants to hear of it."""
 
 

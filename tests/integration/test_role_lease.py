@@ -16,7 +16,7 @@ from rankd.core.role.lease import TTL_S
 from rankd.store.engine import role_lease
 from rankd.store.engine.close_watch import Sockets
 from rankd.store.engine.group_commit import GroupCommit
-from rankd.store.engine.postgres import _BEGIN_DURABLE, PostgresDatabase
+from rankd.store.engine.postgres import _DURABLE, PostgresDatabase
 from rankd.store.engine.postgres_connection import connect
 from rankd.store.engine.role_lease import RoleLease, boot_clock
 from rankd.store.record.node import record_node_event
@@ -45,7 +45,7 @@ def note(connection):
     record_node_event(connection, "n1", "joined", NOW, "root")
 
 
-async def nothing():
+async def nothing(*_):
     """Nobody has to be told."""
 
 
@@ -296,7 +296,7 @@ async def test_a_writer_that_is_cut_off_while_it_waits_for_the_lock_has_it_for_a
 
             def holds(connection):
                 note(connection)
-                cut_off.pgconn.send_query(_BEGIN_DURABLE.encode())
+                cut_off.pgconn.send_query(_DURABLE.text.encode())
                 while not rows(url, WAITING)[0][0]:
                     time.sleep(0.02)  # the server sends no notice
                 return asyncio.run_coroutine_threadsafe(other.write(note), loop)

@@ -239,7 +239,7 @@ async def test_nodes_are_told_at_once_and_again_until_they_have_taken_it(broker,
 
 async def take(cluster, node: str):
     ask = Ask(node=node, agent=node, known=None)
-    return (await cluster.database.write(lambda c: give(c, [ask], 3, NOW)))[0]
+    return (await cluster.database.write(lambda c: give(c, [ask], 3, NOW)))[0].answer
 
 
 # --- backfill and limits ------------------------------------------------------------------------------------

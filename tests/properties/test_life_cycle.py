@@ -302,7 +302,7 @@ class Life(RuleBasedStateMachine):
 
     def take_for(self, node, known=None):
         ask = Ask(node=node, agent=node, known=known)
-        return self.write(lambda c: give(c, [ask], MAX_REQUEUES, self.now))[0]
+        return self.write(lambda c: give(c, [ask], MAX_REQUEUES, self.now))[0].answer
 
     def takers(self):
         query = "SELECT name FROM nodes WHERE agent = name AND state IN ('up', 'draining')"

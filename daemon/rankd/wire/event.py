@@ -8,9 +8,13 @@ from rankd.wire.dead_letter import DeadLetter
 
 
 class Committed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A service has committed something that other services may need."""
+    """A service has committed something that other services may need.
+
+    ``only_new_jobs``: nothing but new jobs, which can't be started before they are ranked.
+    """
 
     service: str
+    only_new_jobs: bool = False
 
 
 class RankingEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -87,7 +87,7 @@ async def test_ends_of_steps_on_many_nodes_are_recorded_together_and_nobody_is_t
 
     monkeypatch.setattr(delivery, "take_step_ends", take)
 
-    async def tell():
+    async def tell(*_):
         told.append(1)
 
     async with open_database(f"sqlite:///{directory / 'rankd.db'}", durable=False) as database:

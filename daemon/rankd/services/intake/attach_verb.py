@@ -19,7 +19,7 @@ from rankd.core.session.attempt import Chosen, JobRuns, Wanted, check_all_starte
 from rankd.core.session.step import NOT_STARTED, StepEnd, most_tasks, shown_command
 from rankd.services.intake.session_verbs import SessionVerbs
 from rankd.services.runtime.clock import Clock
-from rankd.store.engine.group_commit import GroupCommit
+from rankd.store.engine.group_commit import GroupCommit, News
 from rankd.store.record.job_step import StepTask, begin_task, take_step_ends
 from rankd.wire.codec import decode_strict
 from rankd.wire.session import STEP_ID, AttachWish, JobAttach, Step
@@ -67,7 +67,7 @@ class AttachVerb:
         Raises:
             Refused: ``not_running``, ``unknown_step``.
         """
-        begun = await self._group.do(lambda c: begin_task(c, task, self._clock()), client=asker.user, quiet=True)
+        begun = await self._group.do(lambda c: begin_task(c, task, self._clock()), client=asker.user, news=News.NOBODY)
         if isinstance(begun, Refused):
             raise begun
         return begun
@@ -79,7 +79,7 @@ class AttachVerb:
         run, now = chosen.run, self._clock()
         end = StepEnd(allocation=run.allocation, number=step.number, task=step.task, at=now, cause=NOT_STARTED)
         with suppress(RankdError):
-            await self._group.do(lambda c: take_step_ends(c, [(run.node, end)], now), quiet=True)
+            await self._group.do(lambda c: take_step_ends(c, [(run.node, end)], now), news=News.NOBODY)
 
 
 def _task_of(step: Step, job: JobRuns, chosen: Chosen, session: str, user: str) -> StepTask:

@@ -18,7 +18,7 @@ from rankd.services.intake.submission import rejected_of
 from rankd.services.runtime.clock import Clock
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.database import Database
-from rankd.store.engine.group_commit import PART, GroupCommit
+from rankd.store.engine.group_commit import PART, GroupCommit, News
 from rankd.store.look.page import letter_page
 from rankd.store.record.dead_letter import NOTIFICATION, StoredLetter, drop_letters, heads, settle, still_dead, stored
 from rankd.store.record.notification import send_again
@@ -89,7 +89,7 @@ class DeadLetterVerbs:
             raise
         except RankdError as error:
             reason = error
-            await self._group.do(lambda connection: still_dead(connection, letter.id, reason), quiet=True)
+            await self._group.do(lambda connection: still_dead(connection, letter.id, reason), news=News.NOBODY)
             raise
         now = self._clock()
         await self._group.do(lambda connection: settle(connection, letter.id, "retried", asker.user, now, ids))

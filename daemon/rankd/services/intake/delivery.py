@@ -22,13 +22,13 @@ from rankd.services.intake.foreign_report import ForeignReports
 from rankd.services.runtime.clock import Clock
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.database import Database
-from rankd.store.engine.group_commit import GroupCommit
-from rankd.store.record.delivery import Ask, give, take_back, untaken
+from rankd.store.engine.group_commit import GroupCommit, News
+from rankd.store.record.delivery import Ask, Given, give, take_back, untaken
 from rankd.store.record.job_step import take_step_ends
 from rankd.store.record.node import of_instance
 from rankd.store.record.report import take_reports
 from rankd.wire.codec import decode_of_node
-from rankd.wire.message import ReportMessage, ReportsTaken, Take, Taken
+from rankd.wire.message import ReportMessage, ReportsTaken, Take
 from rankd.wire.subject import node_pattern
 
 log = logging.getLogger("rankd.intake")
@@ -38,6 +38,11 @@ NODES = "nodes"
 LOOK_EVERY_S = 1.0
 ABSENT_S = 3.0
 """If two looks are further apart, this process was stopped in between."""
+
+
+def _news_of(given: Given) -> News:
+    """That an agent has taken allocations, the others need not know."""
+    return News.EVERYBODY if given.has_changed else News.NOBODY
 
 
 class AgentReports(NamedTuple):
@@ -95,13 +100,13 @@ class Deliveries:
             instance=request.instance,
             carried_out=request.carried_out,
         )
-        given = await self._group.do_together(self._give, ask, client=NODES)
-        if given is None:
+        given = await self._group.do_together(self._give, ask, client=NODES, news=_news_of)
+        if given.answer is None:
             message = f"agent '{request.agent}' does not represent node '{node}'; register again"
             raise Refused("unknown_node", message, "agent", status=404)
-        return given
+        return given.answer
 
-    def _give(self, connection: Connection, asks: Sequence[Ask]) -> list[Taken | None]:
+    def _give(self, connection: Connection, asks: Sequence[Ask]) -> list[Given]:
         return give(connection, asks, self._settings().max_requeues, self._clock())
 
     async def report(self, node: str, payload: bytes) -> Reply:
@@ -121,8 +126,8 @@ class Deliveries:
         Returns the allocations that the node was never given; None if another agent represents the node.
         """
         try:
-            quiet = not sent.reports  # nobody waits for the ends of steps
-            return await self._group.do_together(self._write, sent, client=NODES, quiet=quiet, weight=sent.weight)
+            news = News.EVERYBODY if sent.reports else News.NOBODY  # nobody waits for the ends of steps
+            return await self._group.do_together(self._write, sent, client=NODES, news=news, weight=sent.weight)
         except (RoleLost, Unavailable):
             raise
         except Exception:

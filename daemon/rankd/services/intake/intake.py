@@ -47,7 +47,7 @@ from rankd.services.runtime.clock import Clock
 from rankd.services.runtime.input_follower import InputFollower
 from rankd.services.runtime.life import Patience, announce, probe
 from rankd.store.engine.database import Database
-from rankd.store.engine.group_commit import TRIES, GroupCommit, Outdated
+from rankd.store.engine.group_commit import TRIES, GroupCommit, News, Outdated
 from rankd.store.engine.last_id import last_id
 from rankd.store.feed.new_pending import newest
 from rankd.store.record.adapter import InForce
@@ -156,9 +156,9 @@ class Intake:
         self.nodes.hear(is_listening)
         self.deliveries.hear(is_listening)
 
-    async def _after_commit(self) -> None:
+    async def _after_commit(self, news: News) -> None:
         self.relay.wake.set()
-        await announce(self.bus, self.group.role or BESIDE)
+        await announce(self.bus, self.group.role or BESIDE, only_new_jobs=news is News.OF_NEW_JOBS)
 
     async def _after_rollback(self) -> None:
         """Load the catalog again: ids that the failed transaction gave to new associations do not exist."""
@@ -240,7 +240,7 @@ class Intake:
 
     async def look(self) -> None:
         """Count what others have written."""
-        await self.group.do(lambda _: None, quiet=True)
+        await self.group.do(lambda _: None, news=News.NOBODY)
 
     @property
     def changes(self) -> int | None:
@@ -291,7 +291,7 @@ class Intake:
 
     async def _keep_groups(self, groups: Mapping[str, tuple[str, ...]]) -> None:
         now = self.clock()
-        await self.group.do(lambda c: save_user_groups(c, groups, now), quiet=True)
+        await self.group.do(lambda c: save_user_groups(c, groups, now), news=News.NOBODY)
 
     async def see_nodes(self) -> None:
         """Load the present nodes, if jobs that fit no node are refused."""

@@ -12,7 +12,7 @@ from rankd.services.intake.job_limit import JobLimits
 from rankd.services.intake.submission import Submission
 from rankd.services.runtime.clock import Clock
 from rankd.store.engine.connection import Connection
-from rankd.store.engine.group_commit import GroupCommit, Outdated
+from rankd.store.engine.group_commit import GroupCommit, News, Outdated
 from rankd.store.record.catalog import Catalog
 from rankd.store.record.job import NewJob, insert_jobs, weight_of
 
@@ -80,7 +80,9 @@ class NewJobs:
             part = _Part(new[start : start + at_once], None if start else changes)
             weight = weight_of(part.jobs)
             try:
-                stored = await self._group.do_together(self._insertion, part, client=new[0].actor, weight=weight)
+                stored = await self._group.do_together(
+                    self._insertion, part, client=new[0].actor, news=News.OF_NEW_JOBS, weight=weight
+                )
                 if stored is None:
                     raise Outdated
                 ids += stored

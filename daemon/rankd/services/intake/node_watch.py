@@ -26,7 +26,7 @@ from rankd.services.intake.owned_nodes import Complaints, OwnedNodes
 from rankd.services.runtime.clock import Clock
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.database import Database
-from rankd.store.engine.group_commit import GroupCommit
+from rankd.store.engine.group_commit import GroupCommit, News
 from rankd.store.record.delivery import waiting_nodes
 from rankd.store.record.device_note import listed_devices
 from rankd.store.record.node import (
@@ -180,7 +180,7 @@ class NodeWatch:
             others += [name for name in own if name not in self._again]
             own = [name for name in own if name in self._again]
         work = partial(_beat, nodes=own, instance=beat.instance, now=self._clock())
-        not_known, waiting = await self._group.do(work, quiet=True)
+        not_known, waiting = await self._group.do(work, news=News.NOBODY)
         if beat.unable:
             gone = frozenset(not_known)  # also nodes that another instance of the agent represents
             await self._drain([name for name in own if name not in gone], beat.unable)

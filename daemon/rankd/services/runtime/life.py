@@ -143,11 +143,17 @@ class Wake:
         self._event.clear()
         return was_set
 
-    async def listen(self, bus: Bus, *subjects: str, besides: str | None = None) -> None:
-        """Set it at every message on these subjects, except for commits of the service ``besides`` (usually itself)."""
+    async def listen(
+        self, bus: Bus, *subjects: str, besides: str | None = None, skips: Callable[[Committed], bool] | None = None
+    ) -> None:
+        """Set it at every message on these subjects, except for commits of the service ``besides`` (usually itself).
+
+        ``skips``: whether it is not set for this commit either.
+        """
 
         async def on_message(message: Msg) -> None:
-            if besides is None or message.subject != WAKE or _service_of(bus, message) != besides:
+            committed = _committed(bus, message) if besides is not None and message.subject == WAKE else None
+            if committed is None or (committed.service != besides and not (skips and skips(committed))):
                 self._event.set()
 
         for subject in subjects:
@@ -159,19 +165,19 @@ class Wake:
             self._event.clear()
 
 
-def _service_of(bus: Bus, message: Msg) -> str | None:
-    """The service that has committed; None if the message can't be read, which is counted."""
+def _committed(bus: Bus, message: Msg) -> Committed | None:
+    """Who has committed; None if the message can't be read, which is counted."""
     try:
-        return msgspec.json.decode(message.data, type=Committed).service
+        return msgspec.json.decode(message.data, type=Committed)
     except UNREADABLE:
         bus.unreadable["wake-up"] += 1
         return None
 
 
-async def announce(bus: Bus, service: str) -> None:
+async def announce(bus: Bus, service: str, *, only_new_jobs: bool = False) -> None:
     """Announce that the database has something new. A service that misses this reads the database soon anyway."""
     try:
-        await bus.publish(WAKE, Committed(service=service))
+        await bus.publish(WAKE, Committed(service=service, only_new_jobs=only_new_jobs))
     except LOST:
         return
 

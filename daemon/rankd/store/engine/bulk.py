@@ -7,16 +7,25 @@ an implementation of :class:`Bulk`, found by the connection's dialect.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from sqlalchemy import Connection, Table
 
 from rankd.store.engine import sqlite_bulk
+from rankd.store.engine.row_part import FEW
 
 BATCH = 10_000
 """Rows that :func:`stream` yields together."""
+
+
+class NewRows(NamedTuple):
+    """Rows for a table. Each has the values of these columns."""
+
+    table: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[object]]
 
 
 class Bulk(Protocol):
@@ -59,6 +68,14 @@ def _bulk(dialect: str) -> Bulk:
 def bulk_insert(connection: Connection, table: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     """Insert rows in their order. Each row has the values of these columns."""
     _bulk(connection.dialect.name).bulk_insert(connection, table, columns, rows)
+
+
+def insert_all(connection: Connection, *new: NewRows) -> None:
+    """Insert rows into several tables. If they are few, a server gets them in one message."""
+    are_few = all(len(some.rows) <= FEW for some in new)
+    with unread(connection) if are_few else nullcontext():
+        for some in new:
+            bulk_insert(connection, *some)
 
 
 def bulk_replace(connection: Connection, table: Table, rows: Sequence[Sequence[object]]) -> None:

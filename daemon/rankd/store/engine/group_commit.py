@@ -18,6 +18,7 @@ import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from enum import IntEnum
 from itertools import groupby
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -38,6 +39,15 @@ PART = 250
 """This many works of one request share a transaction, so that others can write in between."""
 TRIES = 8
 """How often a group is begun again because others have changed what it is based on."""
+
+
+class News(IntEnum):
+    """Who has to be notified of a work. Of a group, it is the largest of its works."""
+
+    NOBODY = 0
+    OF_NEW_JOBS = 1
+    """Who ranks or publishes new jobs. They can't be started before they are ranked."""
+    EVERYBODY = 2
 
 
 class Outdated(Unavailable):
@@ -69,13 +79,17 @@ class Watch(Protocol):
 
 
 class _Work(NamedTuple):
-    """What to do with which part, who waits for it, and whether others are notified of it."""
+    """What to do with which part, who waits for it, and who is notified of it."""
 
     do: Together[Any, Any]
     part: Any
     future: asyncio.Future[Any]
-    quiet: bool
+    news: News | Callable[[Any], News]
     weight: int
+
+    def news_of(self, result: object) -> News:
+        """Who is notified now that this is its result."""
+        return self.news if isinstance(self.news, News) else self.news(result)
 
 
 class _Turns:
@@ -119,7 +133,7 @@ class GroupCommit:
         self,
         database: Database,
         role: str | None,
-        after_commit: Callable[[], Awaitable[None]],
+        after_commit: Callable[[News], Awaitable[None]],
         on_rollback: Callable[[], Awaitable[None]],
         watch: Watch | None = None,
     ) -> None:
@@ -137,27 +151,42 @@ class GroupCommit:
         """This many jobs, or other works, share a transaction if they wait together."""
         return self._database.group_size
 
-    async def do(self, work: Callable[[Connection], T], *, client: str = "", quiet: bool = False, weight: int = 1) -> T:
+    async def do(
+        self,
+        work: Callable[[Connection], T],
+        *,
+        client: str = "",
+        news: News | Callable[[T], News] = News.EVERYBODY,
+        weight: int = 1,
+    ) -> T:
         """Do ``work`` in one of the next transactions, when it is the turn of ``client``.
 
-        Others are not notified of a ``quiet`` work. ``weight`` is the number of jobs that it writes.
+        ``news`` says who is notified of it, maybe by its result. ``weight`` is the number of jobs that it writes.
 
         Raises:
             Unavailable: ``busy``: too many works wait; try again later. Or any error that the work raised.
         """
-        return await self._put(lambda c, _: [work(c)], None, client=client, quiet=quiet, weight=weight)
+        return await self._put(lambda c, _: [work(c)], None, client=client, news=news, weight=weight)
 
     async def do_together(
-        self, work: Together[Part, T], part: Part, *, client: str = "", quiet: bool = False, weight: int = 1
+        self,
+        work: Together[Part, T],
+        part: Part,
+        *,
+        client: str = "",
+        news: News | Callable[[T], News] = News.EVERYBODY,
+        weight: int = 1,
     ) -> T:
         """As :meth:`do`, but one call of ``work`` does this part and all waiting parts of the same ``work``."""
-        return await self._put(work, part, client=client, quiet=quiet, weight=weight)
+        return await self._put(work, part, client=client, news=news, weight=weight)
 
-    async def _put(self, do: Together[Part, T], part: Part, *, client: str, quiet: bool, weight: int) -> T:
+    async def _put(
+        self, do: Together[Part, T], part: Part, *, client: str, news: News | Callable[[T], News], weight: int
+    ) -> T:
         if self._waiting.count >= MAX_WAITING:
             raise Unavailable("busy", "too many requests are waiting; try again in a second")
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._waiting.put(client, _Work(do, part, future, quiet, weight))
+        self._waiting.put(client, _Work(do, part, future, news, weight))
         self._some.set()
         return await future
 
@@ -179,16 +208,17 @@ class GroupCommit:
         group = list[_Work]()
         if not self._watch:
             self._waiting.take(group, self.size)
-        if await self._commit(group, more=self._watch is not None):
-            await self._after_commit()
+        news = await self._commit(group, more=self._watch is not None)
+        if news is not News.NOBODY:
+            await self._after_commit(news)
 
     async def _until_some(self) -> None:
         while not self._waiting.count:
             self._some.clear()
             await self._some.wait()
 
-    async def _commit(self, group: list[_Work], tries: int = TRIES, *, more: bool = False) -> bool:
-        """Commit a group; returns whether others have to be notified. ``more``: what waits may still join it."""
+    async def _commit(self, group: list[_Work], tries: int = TRIES, *, more: bool = False) -> News:
+        """Commit a group; returns who has to be notified. ``more``: what waits may still join it."""
         try:
             results = await self._write(group, more=more)
         except RoleLost as error:
@@ -199,18 +229,19 @@ class GroupCommit:
             if isinstance(error, Behind) and tries:
                 return await self._commit(group, tries - 1, more=more)
             self._give_up(group, error)
-            return False
+            return News.NOBODY
         except Exception as error:  # noqa: BLE001 - it is raised again in the task that waits for the work
             await self._on_rollback()
             if len(group) <= 1:
                 self._give_up(group, error)
-                return False
+                return News.NOBODY
             half = len(group) // 2
-            return any([await self._commit(part) for part in (group[:half], group[half:])])
+            return max([await self._commit(part) for part in (group[:half], group[half:])])
         for work, result in zip(group, results, strict=True):
             if not work.future.done():
                 work.future.set_result(result)
-        return not all(work.quiet for work in group)
+        told = (work.news_of(result) for work, result in zip(group, results, strict=True))
+        return max(told, default=News.NOBODY)
 
     def _give_up(self, group: list[_Work], error: Exception) -> None:
         """Tell those who wait. If no works were chosen yet, the transaction has not begun: it could do none of them."""

@@ -37,7 +37,7 @@ def _file(path: Path) -> Iterator[Connection]:
 def _server(url: str) -> Iterator[Connection]:
     from rankd.store.engine import postgres_connection as server  # noqa: PLC0415 - psycopg is optional
 
-    engine = server.engine_of(url, 1, server.BEGIN_READING, prepares=False)
+    engine = server.engine_of(url, 1, server.READING, prepares=False)
     try:
         with server.storage_failures("read"), engine.connect() as connection, connection.begin():
             yield connection

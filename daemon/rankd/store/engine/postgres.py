@@ -29,16 +29,18 @@ from rankd.store.engine.close_watch import GRACE_S, Sockets
 from rankd.store.engine.connection import ping
 from rankd.store.engine.database import Database
 from rankd.store.engine.postgres_connection import (
-    BEGIN_READING,
     PLAIN,
+    READING,
     SLOW,
     STORAGE_FAILED,
     UNKNOWN_OUTCOME,
+    begin_now,
     connect,
     engine_of,
     storage_failures,
     unknown_outcome,
 )
+from rankd.store.engine.postgres_message import Beginning
 from rankd.store.engine.postgres_prepared import is_outdated
 from rankd.store.engine.role_lease import RoleLease, boot_clock
 
@@ -58,27 +60,24 @@ ASK_EVERY_S = 0.2
 """A standby looks at its role this often. It is less than a lease lasts, and little work."""
 HOLDER_LOOKS_EVERY_S = 0.5
 LEASE_CONNECT_S = 2
-_ALIVE = "; ".join(
-    f"SET LOCAL {name} TO {value}"
-    for name, value in {
-        "idle_in_transaction_session_timeout": 2_000,
-        "client_connection_check_interval": 1_000,
-        "tcp_keepalives_idle": 1,
-        "tcp_keepalives_interval": 1,
-        "tcp_keepalives_count": 2,
-    }.items()
-)
+_ALIVE: dict[str, str | int] = {
+    "idle_in_transaction_session_timeout": 2_000,
+    "client_connection_check_interval": 1_000,
+    "tcp_keepalives_idle": 1,
+    "tcp_keepalives_interval": 1,
+    "tcp_keepalives_count": 2,
+}
 """A writer that is paused or cut off must not hold the lock. The first one is for a writer that has it, the others are
 for one that waits for it: all services of a head may wait when the head is cut off, and each would get the lock."""
-_SLOW = "SET LOCAL idle_in_transaction_session_timeout TO 30000"
+_SLOW: dict[str, str | int] = {"idle_in_transaction_session_timeout": 30_000}
 """Instead, for a command or a migration: nobody takes over from it, so it may take its time."""
 MAX_GROUP = 1_000
 """About 30 ms, in which no other process can write. Writers take turns, so after each group the prioritizer ranks what
 it stored, and groups of a quarter of this size store half as many jobs a second."""
-_LOCK = f"SELECT pg_advisory_xact_lock({WRITE_LOCK})"
-_BEGIN_DURABLE, _BEGIN_SLOW = (f"BEGIN; {PLAIN}; {idle}; {_LOCK}" for idle in (_ALIVE, _SLOW))
-_NO_WAIT = "SET LOCAL synchronous_commit TO off"
-_BEGIN, _BEGIN_SLOWLY = (f"BEGIN; {PLAIN}; {idle}; {_NO_WAIT}; {_LOCK}" for idle in (_ALIVE, _SLOW))
+_LOCK = (f"SELECT pg_advisory_xact_lock({WRITE_LOCK})",)
+_NO_WAIT: dict[str, str | int] = {"synchronous_commit": "off"}
+_DURABLE, _DURABLE_SLOW = (Beginning("BEGIN", PLAIN | idle, _LOCK) for idle in (_ALIVE, _SLOW))
+_QUICK, _QUICK_SLOW = (Beginning("BEGIN", PLAIN | idle | _NO_WAIT, _LOCK) for idle in (_ALIVE, _SLOW))
 
 
 class PostgresDatabase(Database):
@@ -99,14 +98,14 @@ class PostgresDatabase(Database):
         self._failed: tuple[float, str] | None = None
         self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="store-writer")
         self._own_clock = own_clock
-        begin, slow = (_BEGIN_DURABLE, _BEGIN_SLOW) if durable else (_BEGIN, _BEGIN_SLOWLY)
+        begin, slow = (_DURABLE, _DURABLE_SLOW) if durable else (_QUICK, _QUICK_SLOW)
         self._writing = engine_of(url, 1, begin, self._sockets, slow=slow)
         self._readers = ThreadPoolExecutor(max_workers=READERS, thread_name_prefix="store-reader")
-        self._reading = engine_of(url, READERS, BEGIN_READING, self._sockets)
+        self._reading = engine_of(url, READERS, READING, self._sockets)
         self._lookers = ThreadPoolExecutor(max_workers=LOOKERS, thread_name_prefix="store-looker")
-        self._looking = engine_of(url, LOOKERS, BEGIN_READING, self._sockets)
+        self._looking = engine_of(url, LOOKERS, READING, self._sockets)
         self._asker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="store-asker")
-        self._asking = engine_of(url, 1, BEGIN_READING, self._sockets)
+        self._asking = engine_of(url, 1, READING, self._sockets)
 
     @property
     def path(self) -> Path:
@@ -153,10 +152,14 @@ class PostgresDatabase(Database):
                 if role is None and not brief:
                     connection.execution_options(**{SLOW: True})
                 transaction = connection.begin()
-                self._waits_since = None
                 if role is not None:
                     self._lease(role).check(connection)
+                elif not brief:
+                    begin_now(connection)
+                if role is not None or not brief:
+                    self._waits_since = None
                 result = work(connection)
+                self._waits_since = None
                 if role is not None:
                     self._lease(role).left_s()
                 with unknown_outcome():
@@ -254,4 +257,4 @@ def _read_once(work: Callable[[Connection], T], engine: Engine) -> T:
 
 def writing_engine(url: str) -> Engine:
     """SQLAlchemy's engine for one connection that writes."""
-    return engine_of(url, 1, _BEGIN_SLOW, prepares=False)
+    return engine_of(url, 1, _DURABLE_SLOW, prepares=False)

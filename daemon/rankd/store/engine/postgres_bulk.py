@@ -12,11 +12,9 @@ from psycopg.pq import PipelineStatus
 from sqlalchemy import Connection, Table
 
 from rankd.store.engine.postgres_connection import driver_of
-from rankd.store.engine.row_part import row_parts
+from rankd.store.engine.row_part import FEW, row_parts
 
 _ID = "bigint"
-FEW = 8
-"""Up to this many rows are inserted by ``INSERT``, which takes fewer messages."""
 AT_ONCE = (128, 32, 8, 1)
 """Rows per statement that replaces some. With these few sizes, the statements stay prepared."""
 

@@ -1,14 +1,15 @@
 """Connections to PostgreSQL by psycopg, for SQLAlchemy and for the command line.
 
-All of them begin their transactions themselves, in the same message as the first lock. Nothing outlives a transaction
-on the server: no settings, no locks, and prepared statements only where no pooler is (:mod:`.postgres_prepared`). So a
-pooler in transaction mode can stand between.
+All of them begin their transactions themselves, in the same message as the first lock. A pooler in transaction mode
+can stand between: then nothing outlives a transaction on the server. Where no pooler is, settings
+(:mod:`.postgres_message`) and prepared statements (:mod:`.postgres_prepared`) do.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Self, cast
 
 import msgspec
@@ -25,19 +26,21 @@ from rankd.core.errors import Unavailable, UnknownOutcome
 from rankd.core.model.server_url import without_password
 from rankd.store.engine.close_watch import Sockets
 from rankd.store.engine.postgres_dialect import DRIVER
+from rankd.store.engine.postgres_message import Beginning, WorkConnection
 from rankd.store.engine.postgres_prepared import (
     FORGET_PLANS,
+    is_direct,
     is_outdated,
     is_replan_due,
     may_prepare,
-    prepare_if_direct,
+    prepare,
 )
 from rankd.store.engine.postgres_text import for_postgres
 
-PLAIN = "SET LOCAL jit TO off; SET LOCAL max_parallel_workers_per_gather TO 0"
+PLAIN: dict[str, str | int] = {"jit": "off", "max_parallel_workers_per_gather": 0}
 """The server takes statements that read the newest rows for large ones: it can't know how few these are. It would
 compile them, and start processes for them: 5 to 20 ms each time, for less than 1 ms of work."""
-BEGIN_READING = f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {PLAIN}"
+READING = Beginning("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", PLAIN, only_reads=True)
 SLOW = "rankd_slow"
 """The option of a connection whose transactions may be idle for long."""
 CONNECT_TIMEOUT_S = 10
@@ -60,11 +63,26 @@ class Cursor(psycopg.RawCursor[Any]):
         """See psycopg."""
         if isinstance(query, str) and not may_prepare(query):
             options["prepare"] = False
-        return super().execute(_prepared(query), params or None, **options)
+        text, driver = _prepared(query), self.connection
+        if isinstance(driver, WorkConnection) and (begin := driver.take_beginning()):
+            with driver.pipeline():
+                driver.send(begin)
+                return super().execute(text, params or None, **options)
+        return super().execute(text, params or None, **options)
 
     def executemany(self, query: Any, params_seq: Any, **options: Any) -> None:  # noqa: ANN401 - psycopg's
         """See psycopg."""
+        self._begin_now()
         super().executemany(_prepared(query), params_seq, **options)
+
+    def copy(self, *given: Any, **options: Any) -> Any:  # noqa: ANN401 - psycopg's
+        """See psycopg."""
+        self._begin_now()
+        return super().copy(*given, **options)
+
+    def _begin_now(self) -> None:
+        if isinstance(self.connection, WorkConnection):
+            self.connection.begin_now()
 
 
 def _prepared(query: object) -> Any:  # noqa: ANN401 - psycopg takes several types
@@ -121,7 +139,12 @@ def _adapters() -> AdaptersMap:
 _ADAPTERS = _adapters()
 
 
-def connect(url: str, *, connect_timeout_s: int = CONNECT_TIMEOUT_S) -> psycopg.Connection[Any]:
+def connect(
+    url: str,
+    *,
+    connect_timeout_s: int = CONNECT_TIMEOUT_S,
+    kind: type[psycopg.Connection[Any]] = psycopg.Connection,
+) -> psycopg.Connection[Any]:
     """A connection. ``url`` is a PostgreSQL URI, as libpq reads it. Its parameters win over :data:`LOST_AFTER`.
 
     It prepares no statements.
@@ -131,7 +154,7 @@ def connect(url: str, *, connect_timeout_s: int = CONNECT_TIMEOUT_S) -> psycopg.
     """
     usual = {"client_encoding": "utf-8", "application_name": "rankd", "connect_timeout": connect_timeout_s}
     given: dict[str, Any] = usual | LOST_AFTER | conninfo_to_dict(url)
-    return psycopg.connect(
+    return kind.connect(
         autocommit=True,
         prepare_threshold=None,
         context=_ADAPTERS,
@@ -149,7 +172,7 @@ def open_to_read(url: str) -> psycopg.Connection[Any]:
     try:
         connection = connect(url)
         try:
-            connection.execute(BEGIN_READING)
+            connection.execute(READING.text)
         except BaseException:
             connection.close()
             raise
@@ -159,16 +182,24 @@ def open_to_read(url: str) -> psycopg.Connection[Any]:
     return connection
 
 
-def _connect_to_work(url: str) -> psycopg.Connection[Any]:
-    """A connection that prepares its statements if it can."""
-    connection = connect(url)
+def _connect_to_work(url: str, settings: Mapping[str, str | int]) -> psycopg.Connection[Any]:
+    """A connection that prepares its statements and keeps these settings, if it can."""
+    connection = cast("WorkConnection", connect(url, kind=WorkConnection))
     try:
         connection.adapters.register_dumper(int, Int8Dumper)  # one type, whatever the value, and so one statement
-        prepare_if_direct(connection)
+        if is_direct(connection):
+            prepare(connection)
+            connection.hold_session(settings)
     except BaseException:
         connection.close()
         raise
     return connection
+
+
+def begin_now(connection: Connection) -> None:
+    """Begin the transaction at once: with its first lock, it waits for others here."""
+    if isinstance(driver := driver_of(connection), WorkConnection):
+        driver.begin_now()
 
 
 def driver_of(connection: Connection) -> psycopg.Connection[Any]:
@@ -177,15 +208,21 @@ def driver_of(connection: Connection) -> psycopg.Connection[Any]:
 
 
 def engine_of(
-    url: str, size: int, begin: str, sockets: Sockets | None = None, *, slow: str | None = None, prepares: bool = True
+    url: str,
+    size: int,
+    begin: Beginning,
+    sockets: Sockets | None = None,
+    *,
+    slow: Beginning | None = None,
+    prepares: bool = True,
 ) -> Engine:
     """SQLAlchemy's engine with up to ``size`` connections, made when they are first used, and noted in ``sockets``.
 
-    ``begin``: the text that begins each transaction; ``slow``: that of a connection with the option :data:`SLOW`.
+    ``begin``: how each transaction begins; ``slow``: with the option :data:`SLOW`.
     ``prepares``: its statements run often.
     """
     noted = (lambda made: made) if sockets is None else sockets.note
-    opened = _connect_to_work if prepares else connect
+    opened = partial(_connect_to_work, settings=begin.settings) if prepares else connect
     engine = create_engine(
         f"{DRIVER}://",
         creator=lambda: noted(opened(url)),
@@ -197,8 +234,12 @@ def engine_of(
 
     def begin_transaction(connection: Connection) -> None:
         is_slow = connection.get_execution_options().get(SLOW, False)
-        text = slow if slow is not None and is_slow else begin
-        connection.exec_driver_sql(f"{text}; {FORGET_PLANS}" if is_replan_due(driver_of(connection)) else text)
+        how, driver = slow if slow is not None and is_slow else begin, driver_of(connection)
+        forget = [FORGET_PLANS] if is_replan_due(driver) else []
+        if isinstance(driver, WorkConnection) and driver.session is not None:
+            driver.begin_soon([*how.statements(driver.session), *forget], only_reads=how.only_reads)
+        else:
+            connection.exec_driver_sql("; ".join((how.text, *forget)))
 
     event.listen(engine, "begin", begin_transaction)
     return engine

@@ -33,10 +33,9 @@ def may_prepare(statement: str) -> bool:
     return not statement.startswith(_UNPREPARED)
 
 
-def prepare_if_direct(connection: psycopg.Connection[Any]) -> None:
-    """Let a new connection prepare its statements, unless a pooler is between it and the server."""
-    if is_direct(connection):
-        connection.prepare_threshold, connection.prepared_max = THRESHOLD, MOST
+def prepare(connection: psycopg.Connection[Any]) -> None:
+    """Let a new connection to the server's own process prepare its statements."""
+    connection.prepare_threshold, connection.prepared_max = THRESHOLD, MOST
 
 
 def is_direct(connection: psycopg.Connection[Any]) -> bool:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+FEW = 8
+"""Up to this many new rows go to a server by ``INSERT``, which takes fewer messages than ``COPY``."""
+
 
 def row_parts(rows: Sequence[Sequence[object]], sizes: Sequence[int]) -> Iterator[Sequence[Sequence[object]]]:
     """The parts in their order. ``sizes``: numbers of rows, the largest first, and 1 the last.

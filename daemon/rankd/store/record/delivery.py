@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from sqlalchemy import and_, bindparam, func, or_, select, update
@@ -173,8 +173,15 @@ def _ends(connection: Connection) -> dict[str, list[int]]:
     return ends
 
 
-def give(connection: Connection, asks: Sequence[Ask], max_requeues: int, now: float) -> list[Taken | None]:
-    """The allocations that each agent has to start and to end; None if an agent does not represent its node.
+class Given(NamedTuple):
+    """An agent's answer; None if the agent does not represent its node. And whether any job or order has changed."""
+
+    answer: Taken | None
+    has_changed: bool
+
+
+def give(connection: Connection, asks: Sequence[Ask], max_requeues: int, now: float) -> list[Given]:
+    """The allocations that each agent has to start and to end.
 
     If an allocation has to end and was not taken, it ends here without having started. If it was taken but the agent
     does not know it, it is sent again if it never started; otherwise it is lost.
@@ -182,7 +189,7 @@ def give(connection: Connection, asks: Sequence[Ask], max_requeues: int, now: fl
     agents = _agents(connection, [ask.node for ask in asks])
     reports: list[tuple[str, Report]] = []
     given: list[dict[str, object]] = []
-    answers: list[Taken | None] = []
+    answers: list[Given] = []
     ends = _ends(connection)
     for ask in asks:
         if ask.carried_out and _represents(ask, agents):
@@ -190,15 +197,16 @@ def give(connection: Connection, asks: Sequence[Ask], max_requeues: int, now: fl
     orders = open_orders(connection, [ask.node for ask in asks])
     for ask in asks:
         if not _represents(ask, agents):
-            answers.append(None)
+            answers.append(Given(None, has_changed=False))
             continue
-        if ask.known is not None:
-            reports += _compare(connection, ask.node, ask.known, now)
+        lost = [] if ask.known is None else _compare(connection, ask.node, ask.known, now)
         starts, over, has_more = _starts(connection, ask.node)
         given += [{"allocation": start.allocation, "of_node": ask.node, "now": now} for start in starts]
-        reports += [(ask.node, _end(id_, job, "cancel", now)) for id_, job in over]
+        ended = [*lost, *((ask.node, _end(id_, job, "cancel", now)) for id_, job in over)]
+        reports += ended
         cancels = ends.get(ask.node, [])[:MOST_CANCELS]
-        answers.append(Taken(starts=starts, cancels=cancels, orders=orders.get(ask.node, []), more=has_more))
+        answer = Taken(starts=starts, cancels=cancels, orders=orders.get(ask.node, []), more=has_more)
+        answers.append(Given(answer, has_changed=bool(ended or ask.carried_out)))
     run_each(connection, _TAKE, given)
     if reports:
         take_reports(connection, reports, max_requeues, now)

@@ -23,7 +23,7 @@ from rankd.core.change.job_change import VIA, Change, JobState, Value
 from rankd.core.model.application import ApplicationEvent
 from rankd.core.model.index_set import written
 from rankd.core.model.job import AcceptedJob, Event, State, name_of, next_state
-from rankd.store.engine.bulk import bulk_insert, bulk_update
+from rankd.store.engine.bulk import NewRows, bulk_insert, bulk_update, insert_all
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.last_id import last_id, last_ids
 from rankd.store.engine.listed import listed, text_of
@@ -181,10 +181,9 @@ def insert_jobs(connection: Connection, new: Sequence[NewJob], catalog: Catalog)
         if key[1] is not None:
             known[key] = job
     if rows:
-        bulk_insert(connection, "jobs", _JOB_COLUMNS, rows)
+        insert_all(connection, NewRows("jobs", _JOB_COLUMNS, rows), NewRows("job_events", EVENT_COLUMNS, events))
         insert_scripts(connection, inserted)
         insert_notify(connection, inserted)
-        bulk_insert(connection, "job_events", EVENT_COLUMNS, events)
         insert_waits(connection, {job: one.request.depends_on for job, one in inserted if one.request.depends_on})
         insert_arrays(connection, [(job, one) for job, one in inserted if one.array is not None])
         begun = {row[_APPLICATION] for row in rows} - {None}

@@ -6,7 +6,7 @@ from builder import NOW, new_database
 from watch import PATIENCE_S
 
 from rankd.core.errors import Refused, RoleLost, Unavailable
-from rankd.store.engine.group_commit import MAX_WAITING, TRIES, Behind, GroupCommit
+from rankd.store.engine.group_commit import MAX_WAITING, TRIES, Behind, GroupCommit, News
 from rankd.store.engine.sqlite import MAX_GROUP
 from rankd.store.engine.url import open_database
 
@@ -20,9 +20,11 @@ class Told:
     def __init__(self):
         self.commits = 0
         self.rollbacks = 0
+        self.news = []
 
-    async def after_commit(self):
+    async def after_commit(self, news):
         self.commits += 1
+        self.news.append(news)
 
     async def on_rollback(self):
         self.rollbacks += 1
@@ -156,14 +158,30 @@ async def test_a_failed_alone_leaves_nothing_to_tell(group, told):
 
 
 async def test_nobody_is_told_of_quiet_works_alone(group, told):
-    assert await together(group, note("a"), note("b"), quiet=True) == ["a", "b"]
+    assert await together(group, note("a"), note("b"), news=News.NOBODY) == ["a", "b"]
     assert told.commits == 0
     calls = []
     add = notes(calls)
-    assert await do_all(group, *(group.do_together(add, name, quiet=True) for name in "cd")) == ["C", "D"]
+    assert await do_all(group, *(group.do_together(add, name, news=News.NOBODY) for name in "cd")) == ["C", "D"]
     assert (calls, told.commits) == ([["c", "d"]], 0)
     await together(group, note("e"))
     assert told.commits == 1
+
+
+async def test_the_largest_news_of_a_group_counts(group, told):
+    new = {"news": News.OF_NEW_JOBS}
+    await together(group, note("a"), note("b"), **new)
+    await do_all(group, group.do(note("c"), **new), group.do(note("d"), news=News.NOBODY))
+    await do_all(group, group.do(note("e"), **new), group.do(note("f")))
+    assert told.news == [News.OF_NEW_JOBS, News.OF_NEW_JOBS, News.EVERYBODY]
+
+
+async def test_the_result_may_say_who_is_told(group, told):
+    of_result = lambda result: News.EVERYBODY if result == "a" else News.NOBODY  # noqa: E731
+    await together(group, note("b"), news=of_result)
+    assert told.news == []
+    await together(group, note("b"), note("a"), news=of_result)
+    assert told.news == [News.EVERYBODY]
 
 
 async def test_a_group_has_its_limit(group, told):

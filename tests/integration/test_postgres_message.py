@@ -1,0 +1,146 @@
+"""Transactions whose beginning and end have no messages of their own, with a real server."""
+
+import asyncio
+
+import psycopg
+import pytest
+from builder import NOW
+from postgres_server import server
+from watch import PATIENCE_S
+
+from rankd.core.errors import Unavailable
+from rankd.store.engine.bulk import bulk_insert, stream
+from rankd.store.engine.postgres import PostgresDatabase
+from rankd.store.engine.postgres_connection import READING, driver_of
+from rankd.store.engine.postgres_message import Beginning
+from rankd.store.record.node import record_node_event
+from rankd.store.schema.migration import upgrade
+
+
+@pytest.fixture
+def url():
+    """A new database of the server."""
+    name = server().make()
+    yield server().url(name)
+    server().drop(name)
+
+
+@pytest.fixture
+async def database(url, tmp_path):
+    async with PostgresDatabase(url, tmp_path) as opened:
+        await upgrade(opened)
+        yield opened
+
+
+def pid(connection):
+    return connection.exec_driver_sql("SELECT pg_backend_pid()").scalar_one()
+
+
+def note(connection):
+    record_node_event(connection, "n1", "joined", NOW, "root")
+
+
+def n_noted(connection):
+    return connection.exec_driver_sql("SELECT count(*) FROM node_events").scalar_one()
+
+
+def state(url, session):
+    """What the server says of this session."""
+    with psycopg.connect(url) as connection:
+        found = connection.execute("SELECT state, backend_xmin FROM pg_stat_activity WHERE pid = %s", (session,))
+        return found.fetchone()
+
+
+def test_what_begins_a_transaction_where_the_session_has_some_of_the_settings():
+    begin = Beginning("BEGIN", {"jit": "off", "lock_timeout": 5}, ("SELECT 1",))
+    assert begin.text == "BEGIN; SET LOCAL jit TO off; SET LOCAL lock_timeout TO 5; SELECT 1"
+    assert begin.statements({"jit": "off"}) == ["BEGIN", "SET LOCAL lock_timeout TO 5", "SELECT 1"]
+    assert begin.statements(begin.settings) == ["BEGIN", "SELECT 1"]
+
+
+async def test_a_read_ends_on_the_server_although_nobody_waits_for_it(url, database):
+    session = await database.read(pid)
+    async with asyncio.timeout(PATIENCE_S):
+        while (found := await asyncio.to_thread(state, url, session)) != ("idle", None):
+            assert found[0] in ("active", "idle in transaction", "idle")
+            await asyncio.sleep(0.02)
+    assert await database.read(pid) == session, "the connection is used again"
+
+
+async def test_a_read_sees_what_was_committed_before_it(database):
+    for number in range(1, 20):
+        await database.write(note)
+        assert await database.read(n_noted) == number
+
+
+async def test_every_transaction_has_the_isolation_and_the_settings_of_its_kind(database):
+    names = "transaction_isolation", "transaction_read_only", "jit", "synchronous_commit"
+    shown = lambda c: [c.exec_driver_sql(f"SHOW {name}").scalar_one() for name in names]  # noqa: E731
+    for _ in range(4):  # at the third time they are prepared
+        assert await database.read(shown) == ["repeatable read", "on", "off", "on"]
+        assert await database.write(shown) == ["read committed", "off", "off", "on"]
+        assert await database.write(shown, brief=True) == ["read committed", "off", "off", "on"]
+
+
+async def test_a_slow_writer_may_be_idle_for_longer(database):
+    idle = lambda c: c.exec_driver_sql("SHOW idle_in_transaction_session_timeout").scalar_one()  # noqa: E731
+    for _ in range(4):
+        assert await database.write(idle) == "30s"
+        assert await database.write(idle, brief=True) == "2s"
+
+
+async def test_a_transaction_without_a_statement(database):
+    assert await database.read(lambda _: 1) == 1
+    assert await database.write(lambda _: 2) == 2
+    assert await database.write(lambda _: 3, brief=True) == 3
+    assert await database.read(n_noted) == 0
+
+
+async def test_a_first_statement_that_fails_leaves_nothing_behind(database):
+    def fails(connection):
+        connection.exec_driver_sql("SELECT 1 / 0")
+
+    def fails_later(connection):
+        note(connection)
+        fails(connection)
+
+    for _ in range(4):
+        for run in (database.read, database.write):
+            with pytest.raises(Exception, match="division by zero"):
+                await run(fails)
+        with pytest.raises(Exception, match="division by zero"):
+            await database.write(fails_later)
+    await database.write(note)
+    assert await database.read(n_noted) == 1
+
+
+async def test_a_transaction_that_begins_with_a_copy_or_a_cursor_of_the_server(database):
+    rows = [(f"k{number}", number) for number in range(20)]
+    await database.write(lambda c: bulk_insert(c, "last_ids", ("name", "id"), rows), brief=True)
+    query = "SELECT name, id FROM last_ids WHERE name LIKE 'k%' ORDER BY id"
+    assert await database.read(lambda c: [row for part in stream(c, query, (), 7) for row in part]) == rows
+
+    def by_the_server(connection):
+        with driver_of(connection).cursor("named") as cursor:
+            cursor.execute(query)
+            return cursor.fetchall()
+
+    assert await database.read(by_the_server) == rows
+    assert await database.read(by_the_server) == rows
+
+
+async def test_a_session_that_is_lost_between_two_reads_is_replaced(url, database):
+    session = await database.read(pid)
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("SELECT pg_terminate_backend(%s, %s)", (session, int(PATIENCE_S * 1_000)))
+    with pytest.raises(Unavailable) as error:
+        await database.read(pid)
+    assert error.value.code == "storage_failed"
+    assert await database.read(pid) != session
+
+
+async def test_the_settings_of_reads_are_those_of_the_session(database):
+    def session(connection):
+        return driver_of(connection).session
+
+    assert await database.read(session) == READING.settings
