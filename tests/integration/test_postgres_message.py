@@ -6,13 +6,14 @@ import psycopg
 import pytest
 from builder import NOW
 from postgres_server import server
+from psycopg.pq import TransactionStatus
 from watch import PATIENCE_S
 
 from rankd.core.errors import Unavailable
-from rankd.store.engine.bulk import bulk_insert, stream
+from rankd.store.engine.bulk import bulk_insert, stream, unread
 from rankd.store.engine.postgres import PostgresDatabase
 from rankd.store.engine.postgres_connection import READING, driver_of
-from rankd.store.engine.postgres_message import Beginning
+from rankd.store.engine.postgres_message import Beginning, answer
 from rankd.store.record.node import record_node_event
 from rankd.store.schema.migration import upgrade
 
@@ -53,7 +54,7 @@ def state(url, session):
 
 def test_what_begins_a_transaction_where_the_session_has_some_of_the_settings():
     begin = Beginning("BEGIN", {"jit": "off", "lock_timeout": 5}, ("SELECT 1",))
-    assert begin.text == "BEGIN; SET LOCAL jit TO off; SET LOCAL lock_timeout TO 5; SELECT 1"
+    assert begin.statements(None) == ["BEGIN", "SET LOCAL jit TO off", "SET LOCAL lock_timeout TO 5", "SELECT 1"]
     assert begin.statements({"jit": "off"}) == ["BEGIN", "SET LOCAL lock_timeout TO 5", "SELECT 1"]
     assert begin.statements(begin.settings) == ["BEGIN", "SELECT 1"]
 
@@ -144,3 +145,35 @@ async def test_the_settings_of_reads_are_those_of_the_session(database):
         return driver_of(connection).session
 
     assert await database.read(session) == READING.settings
+
+
+async def test_statements_that_nobody_reads_are_sent_at_once_and_in_their_order(database):
+    """The server would wait without a limit for the rest of a writer that was paused in between, with all its locks."""
+    sent = []
+
+    def work(connection):
+        driver = driver_of(connection)
+        with unread(connection):
+            for number in range(3):
+                connection.exec_driver_sql("INSERT INTO last_ids VALUES (?, ?)", (f"k{number}", number))
+            sent.append(driver.pgconn.transaction_status)
+            found = answer(driver, "SELECT count(*) FROM last_ids WHERE name LIKE 'k%'")
+            connection.exec_driver_sql("UPDATE last_ids SET id = id + ? WHERE name LIKE 'k%'", (10,))
+            sent.append(driver.pgconn.transaction_status)
+        return found, connection.exec_driver_sql("SELECT id FROM last_ids WHERE name LIKE 'k%' ORDER BY id").all()
+
+    assert await database.write(work) == ([(3,)], [(10,), (11,), (12,)])
+    assert sent[0] == TransactionStatus.INTRANS, "something was sent before the end"
+
+
+async def test_an_error_among_statements_that_nobody_reads_is_raised_and_nothing_is_stored(database):
+    def work(connection):
+        with unread(connection):
+            connection.exec_driver_sql("INSERT INTO last_ids VALUES ('k', 1)")
+            connection.exec_driver_sql("UPDATE last_ids SET id = id / 0")
+            connection.exec_driver_sql("INSERT INTO last_ids VALUES ('l', 1)")
+
+    for _ in range(4):
+        with pytest.raises(Exception, match="division by zero"):
+            await database.write(work)
+    assert await database.read(lambda c: c.exec_driver_sql("SELECT count(*) FROM last_ids").scalar_one()) == 0

@@ -170,7 +170,7 @@ async def test_a_take_over_does_not_slip_between_the_check_and_the_commit(url, t
 
 async def test_without_the_row_lock_a_former_holder_would_commit_after_the_take_over(url, tmp_path, monkeypatch):
     """The naive version: this is what the test above would see."""
-    monkeypatch.setattr(role_lease, "CHECK", role_lease.CHECK.removesuffix(" FOR KEY SHARE"))
+    monkeypatch.setattr(role_lease, "_CHECK", role_lease._CHECK.replace("FOR KEY SHARE", ""))
     assert await take_over_within_a_write(url, tmp_path) == (True, 1)
 
 
@@ -296,7 +296,7 @@ async def test_a_writer_that_is_cut_off_while_it_waits_for_the_lock_has_it_for_a
 
             def holds(connection):
                 note(connection)
-                cut_off.pgconn.send_query(_DURABLE.text.encode())
+                cut_off.pgconn.send_query("; ".join(_DURABLE.statements(None)).encode())
                 while not rows(url, WAITING)[0][0]:
                     time.sleep(0.02)  # the server sends no notice
                 return asyncio.run_coroutine_threadsafe(other.write(note), loop)

@@ -60,8 +60,11 @@ class Reports:
         self._is_closed = True
         for token in list(self._reports):
             self._drop(token)
-        for process in self._ending:
-            await process.wait()
+        await self._wait()
+
+    async def _wait(self) -> None:
+        while self._ending:
+            await self._ending.pop().wait()
 
     async def make(self, asker: Submitter, payload: bytes) -> Reply:
         """Start computing a report."""
@@ -86,8 +89,9 @@ class Reports:
         except OSError as error:
             self._drop(token)
             raise Unavailable("report_failed", f"no process can be started for the report: {error}") from error
-        if token not in self._reports:  # another one has replaced it while its process was started
+        if token not in self._reports:  # it was replaced or closed while its process was started
             self._end(report)
+            await self._wait()
         loop.call_later(TIME_LIMIT_S, report.expire)
         loop.call_later(KEPT_S, self._drop, token)
         return ReportMade(report=token)

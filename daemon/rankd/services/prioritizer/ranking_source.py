@@ -142,8 +142,8 @@ class RankingSource:
 
     @property
     def has_other_nodes(self) -> bool:
-        """Whether nodes were added, removed or changed between :meth:`read_groups` and :meth:`read_changes`."""
-        return self._last_node_event != self._node_event
+        """Whether :meth:`read_changes` has seen changes of nodes after those that :meth:`read_groups` has seen."""
+        return self._last_node_event > self._node_event
 
     def adopt(self, snapshot: Snapshot, columns: JobColumns) -> RankingState:
         """Keep the columns that contain the merged snapshot; returns the state with these jobs."""
@@ -164,7 +164,7 @@ class RankingSource:
         self._refresh_queues(connection, last.catalog)
         self._refresh_qos(connection)
         self._refresh_associations(connection)
-        self._node_event = self._last_node_event = last.node_event
+        self._node_event = last.node_event
         nodes, use = read_nodes(connection)
         offered = [partition_nodes(nodes, partition.name) for partition in self._queues.partitions]
         views = self._queue_views(offered)

@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import psycopg
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Connection, Engine, RootTransaction
 from sqlalchemy.exc import DBAPIError
 
 from rankd.core.errors import RoleLost, Unavailable
@@ -33,14 +33,14 @@ from rankd.store.engine.postgres_connection import (
     READING,
     SLOW,
     STORAGE_FAILED,
+    THEN,
     UNKNOWN_OUTCOME,
-    begin_now,
     connect,
     engine_of,
     storage_failures,
     unknown_outcome,
 )
-from rankd.store.engine.postgres_message import Beginning
+from rankd.store.engine.postgres_message import Beginning, set_local
 from rankd.store.engine.postgres_prepared import is_outdated
 from rankd.store.engine.role_lease import RoleLease, boot_clock
 
@@ -60,24 +60,27 @@ ASK_EVERY_S = 0.2
 """A standby looks at its role this often. It is less than a lease lasts, and little work."""
 HOLDER_LOOKS_EVERY_S = 0.5
 LEASE_CONNECT_S = 2
+_IDLE = "idle_in_transaction_session_timeout"
+_BRIEF: dict[str, str | int] = {_IDLE: 2_000}
+"""A writer that is paused or cut off must not hold the lock."""
 _ALIVE: dict[str, str | int] = {
-    "idle_in_transaction_session_timeout": 2_000,
     "client_connection_check_interval": 1_000,
     "tcp_keepalives_idle": 1,
     "tcp_keepalives_interval": 1,
     "tcp_keepalives_count": 2,
 }
-"""A writer that is paused or cut off must not hold the lock. The first one is for a writer that has it, the others are
-for one that waits for it: all services of a head may wait when the head is cut off, and each would get the lock."""
-_SLOW: dict[str, str | int] = {"idle_in_transaction_session_timeout": 30_000}
+"""For a writer that waits for the lock: all services of a head may wait when the head is cut off, and each would get
+it. Never for the session, whose connection may be idle while the network is away for some seconds."""
+_SLOW: dict[str, str | int] = {_IDLE: 30_000}
 """Instead, for a command or a migration: nobody takes over from it, so it may take its time."""
 MAX_GROUP = 1_000
 """About 30 ms, in which no other process can write. Writers take turns, so after each group the prioritizer ranks what
 it stored, and groups of a quarter of this size store half as many jobs a second."""
-_LOCK = (f"SELECT pg_advisory_xact_lock({WRITE_LOCK})",)
+_LOCK = f"SELECT pg_advisory_xact_lock({WRITE_LOCK})"
+_KINDS = (_BRIEF, (*map(set_local, _ALIVE.items()), _LOCK)), (_SLOW, (_LOCK,))
 _NO_WAIT: dict[str, str | int] = {"synchronous_commit": "off"}
-_DURABLE, _DURABLE_SLOW = (Beginning("BEGIN", PLAIN | idle, _LOCK) for idle in (_ALIVE, _SLOW))
-_QUICK, _QUICK_SLOW = (Beginning("BEGIN", PLAIN | idle | _NO_WAIT, _LOCK) for idle in (_ALIVE, _SLOW))
+_DURABLE, _DURABLE_SLOW = (Beginning("BEGIN", PLAIN | idle, then) for idle, then in _KINDS)
+_QUICK, _QUICK_SLOW = (Beginning("BEGIN", PLAIN | idle | _NO_WAIT, then) for idle, then in _KINDS)
 
 
 class PostgresDatabase(Database):
@@ -149,17 +152,9 @@ class PostgresDatabase(Database):
         self._waits_since = time.monotonic()
         try:
             with storage_failures("written"), self._writing.connect() as connection:
-                if role is None and not brief:
-                    connection.execution_options(**{SLOW: True})
-                transaction = connection.begin()
-                if role is not None:
-                    self._lease(role).check(connection)
-                elif not brief:
-                    begin_now(connection)
-                if role is not None or not brief:
-                    self._waits_since = None
-                result = work(connection)
+                transaction = self._begin(connection, role, brief=brief)
                 self._waits_since = None
+                result = work(connection)
                 if role is not None:
                     self._lease(role).left_s()
                 with unknown_outcome():
@@ -172,6 +167,15 @@ class PostgresDatabase(Database):
             self._waits_since = None
         self._failed = None
         return result
+
+    def _begin(self, connection: Connection, role: str | None, *, brief: bool) -> RootTransaction:
+        """Begin, get the lock, and check the role, with one message."""
+        if role is None:
+            return connection.execution_options(**{SLOW: not brief}).begin()
+        lease = self._lease(role)
+        connection.execution_options(**{THEN: (lease.check(),)})
+        with lease.checking():
+            return connection.begin()
 
     def trouble(self) -> str | None:
         """See :class:`.database.Database`."""

@@ -11,7 +11,8 @@ from typing import Any
 from psycopg.pq import PipelineStatus
 from sqlalchemy import Connection, Table
 
-from rankd.store.engine.postgres_connection import driver_of
+from rankd.store.engine.postgres_connection import begin_now, driver_of
+from rankd.store.engine.postgres_message import answer, at_once
 from rankd.store.engine.row_part import FEW, row_parts
 
 _ID = "bigint"
@@ -61,12 +62,13 @@ class PostgresBulk:
         """See :func:`.bulk.unread`. A pipeline in another one would wait for the answers so far."""
         driver = driver_of(connection)
         is_within = driver.pgconn.pipeline_status != PipelineStatus.OFF
-        return nullcontext() if is_within else driver.pipeline()
+        return nullcontext() if is_within else at_once(driver)
 
     def stream(
         self, connection: Connection, sql: str, parameters: Sequence[object], batch: int
     ) -> Iterator[Sequence[Any]]:
         """See :func:`.bulk.stream`."""
+        begin_now(connection)
         cursor = driver_of(connection).cursor()
         try:
             cursor.execute(sql, parameters)
@@ -144,5 +146,5 @@ _TYPES: dict[str, dict[str, str]] = {}
 def _types(connection: Connection, table: str) -> dict[str, str]:
     """The types of a table's columns by name, looked up once."""
     if table not in _TYPES:
-        _TYPES[table] = dict(driver_of(connection).execute(_COLUMN_TYPES, (table,)).fetchall())
+        _TYPES[table] = dict(answer(driver_of(connection), _COLUMN_TYPES, (table,)))
     return _TYPES[table]

@@ -43,6 +43,8 @@ compile them, and start processes for them: 5 to 20 ms each time, for less than 
 READING = Beginning("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", PLAIN, only_reads=True)
 SLOW = "rankd_slow"
 """The option of a connection whose transactions may be idle for long."""
+THEN = "rankd_then"
+"""The option of a connection with statements that belong to the beginning of its transactions."""
 CONNECT_TIMEOUT_S = 10
 LOST_AFTER = {"keepalives_idle": 3, "keepalives_interval": 1, "keepalives_count": 5, "tcp_user_timeout": 8_000}
 """A server whose machine does not answer is lost after 8 s. A server that only takes long is waited for."""
@@ -66,23 +68,14 @@ class Cursor(psycopg.RawCursor[Any]):
         text, driver = _prepared(query), self.connection
         if isinstance(driver, WorkConnection) and (begin := driver.take_beginning()):
             with driver.pipeline():
-                driver.send(begin)
+                for statement in begin:
+                    driver.cursor().execute(statement)
                 return super().execute(text, params or None, **options)
         return super().execute(text, params or None, **options)
 
     def executemany(self, query: Any, params_seq: Any, **options: Any) -> None:  # noqa: ANN401 - psycopg's
         """See psycopg."""
-        self._begin_now()
         super().executemany(_prepared(query), params_seq, **options)
-
-    def copy(self, *given: Any, **options: Any) -> Any:  # noqa: ANN401 - psycopg's
-        """See psycopg."""
-        self._begin_now()
-        return super().copy(*given, **options)
-
-    def _begin_now(self) -> None:
-        if isinstance(self.connection, WorkConnection):
-            self.connection.begin_now()
 
 
 def _prepared(query: object) -> Any:  # noqa: ANN401 - psycopg takes several types
@@ -172,7 +165,7 @@ def open_to_read(url: str) -> psycopg.Connection[Any]:
     try:
         connection = connect(url)
         try:
-            connection.execute(READING.text)
+            connection.execute("; ".join(READING.statements(None)))
         except BaseException:
             connection.close()
             raise
@@ -197,9 +190,10 @@ def _connect_to_work(url: str, settings: Mapping[str, str | int]) -> psycopg.Con
 
 
 def begin_now(connection: Connection) -> None:
-    """Begin the transaction at once: with its first lock, it waits for others here."""
-    if isinstance(driver := driver_of(connection), WorkConnection):
-        driver.begin_now()
+    """Begin the transaction at once, for what the driver does by itself."""
+    driver = driver_of(connection)
+    if isinstance(driver, WorkConnection) and driver.begins_soon:
+        connection.exec_driver_sql("SELECT 1")
 
 
 def driver_of(connection: Connection) -> psycopg.Connection[Any]:
@@ -233,13 +227,16 @@ def engine_of(
     )
 
     def begin_transaction(connection: Connection) -> None:
-        is_slow = connection.get_execution_options().get(SLOW, False)
-        how, driver = slow if slow is not None and is_slow else begin, driver_of(connection)
-        forget = [FORGET_PLANS] if is_replan_due(driver) else []
-        if isinstance(driver, WorkConnection) and driver.session is not None:
-            driver.begin_soon([*how.statements(driver.session), *forget], only_reads=how.only_reads)
+        options = connection.get_execution_options()
+        how, driver = slow if slow is not None and options.get(SLOW) else begin, driver_of(connection)
+        session = driver.session if isinstance(driver, WorkConnection) else None
+        statements = [*how.statements(session), *options.get(THEN, ())]
+        if is_replan_due(driver):
+            statements.append(FORGET_PLANS)
+        if isinstance(driver, WorkConnection) and session is not None and how.only_reads:
+            driver.read_soon(statements)
         else:
-            connection.exec_driver_sql("; ".join((how.text, *forget)))
+            connection.exec_driver_sql("; ".join(statements))
 
     event.listen(engine, "begin", begin_transaction)
     return engine

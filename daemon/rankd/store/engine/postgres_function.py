@@ -125,9 +125,11 @@ def _never_reuses(table: Table) -> bool:
 
 def same_views(connection: Connection, views: Mapping[str, str]) -> bool:
     """Whether the database has exactly these views. The driver reads them also inside :func:`.bulk.unread`."""
+    from rankd.store.engine.postgres_message import answer  # noqa: PLC0415 - psycopg is optional
+
     found = "SELECT relname, obj_description(oid, 'pg_class') FROM pg_class WHERE relkind = 'v' AND relname = ANY (?)"
     driver: Any = connection.connection.driver_connection
-    marks = dict(driver.execute(found, (list(views),)).fetchall())
+    marks = dict(answer(driver, found, (list(views),)))
     return marks == {name: _mark(statement) for name, statement in views.items()}
 
 

@@ -15,11 +15,13 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import psycopg
-from sqlalchemy import Connection
+from psycopg.sql import quote
+from sqlalchemy.exc import DBAPIError
 
 from rankd.core.errors import RoleLost
 from rankd.core.role.lease import (
@@ -51,9 +53,8 @@ _MINE = "WHERE name = ? AND epoch = ? AND holder = ?"
 _RENEW = f"UPDATE roles SET alive_at = {_NOW} {_MINE}"
 _RESIGN = f"UPDATE roles SET resigned_at = {_NOW} {_MINE}"
 _READY = f"UPDATE roles SET ready_at = {_NOW} {_MINE} AND ready_at IS NULL"
-CHECK = f"""SELECT set_config('idle_in_transaction_session_timeout', '2000', true)
-FROM roles {_MINE} FOR KEY SHARE"""
-"""A holder that is paused within a transaction loses the transaction, with its locks, before its lease is over."""
+_CHECK = """SELECT 1 / count(*) FROM (SELECT FROM roles WHERE name = {name} AND epoch = {epoch} AND holder = {holder}
+FOR KEY SHARE) mine"""
 _BEGIN_TAKE = "BEGIN; SET LOCAL lock_timeout TO 1000; SET LOCAL idle_in_transaction_session_timeout TO 2000"
 _BEGIN_QUICK = f"{_BEGIN_TAKE}; SET LOCAL synchronous_commit TO off"
 
@@ -159,16 +160,31 @@ class RoleLease:
             raise RoleLost(self._role)
         return left_s(self._held, self._clock())
 
-    def check(self, connection: Connection) -> None:
-        """Check in a transaction that this process holds the role, and that it keeps it until the end of that.
+    def check(self) -> str:
+        """A statement of a transaction that fails unless this process holds the role; it keeps it until the end then.
+
+        It runs within :meth:`checking`. Its values are part of it, so that it fits into the message that begins.
 
         Raises:
-            RoleLost: another instance has taken the role, or may have.
+            RoleLost: another instance may have taken the role.
         """
         self.left_s()
-        if connection.exec_driver_sql(CHECK, (self._role, self.epoch, self._holder)).first() is None:
+        return _CHECK.format(name=quote(self._role), epoch=self.epoch, holder=quote(self._holder))
+
+    @contextmanager
+    def checking(self) -> Iterator[None]:
+        """Where the statement of :meth:`check` runs.
+
+        Raises:
+            RoleLost: another instance has taken the role.
+        """
+        try:
+            yield
+        except DBAPIError as error:
+            if not isinstance(error.orig, psycopg.errors.DivisionByZero):
+                raise
             self._is_lost = True
-            raise RoleLost(self._role)
+            raise RoleLost(self._role) from error
 
     def note_ready(self) -> None:
         """Let the next renewal record that the holder has done its first work."""
