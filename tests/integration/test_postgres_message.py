@@ -13,7 +13,7 @@ from rankd.core.errors import Unavailable
 from rankd.store.engine.bulk import bulk_insert, stream, unread
 from rankd.store.engine.postgres import PostgresDatabase
 from rankd.store.engine.postgres_connection import READING, driver_of
-from rankd.store.engine.postgres_message import Beginning, answer
+from rankd.store.engine.postgres_message import answer
 from rankd.store.record.node import record_node_event
 from rankd.store.schema.migration import upgrade
 
@@ -50,13 +50,6 @@ def state(url, session):
     with psycopg.connect(url) as connection:
         found = connection.execute("SELECT state, backend_xmin FROM pg_stat_activity WHERE pid = %s", (session,))
         return found.fetchone()
-
-
-def test_what_begins_a_transaction_where_the_session_has_some_of_the_settings():
-    begin = Beginning("BEGIN", {"jit": "off", "lock_timeout": 5}, ("SELECT 1",))
-    assert begin.statements(None) == ["BEGIN", "SET LOCAL jit TO off", "SET LOCAL lock_timeout TO 5", "SELECT 1"]
-    assert begin.statements({"jit": "off"}) == ["BEGIN", "SET LOCAL lock_timeout TO 5", "SELECT 1"]
-    assert begin.statements(begin.settings) == ["BEGIN", "SELECT 1"]
 
 
 async def test_a_read_ends_on_the_server_although_nobody_waits_for_it(url, database):
