@@ -9,6 +9,7 @@ import builder
 import pytest
 from integration.conftest import Broker
 from integration.stage import NOW, PATIENCE_S, a_cluster, connected, running, write_config
+from watch import comes
 
 from rankd.bus.connection import Bus
 from rankd.core.change import job_action
@@ -139,7 +140,7 @@ async def test_what_changes_between_snapshot_and_commit_is_not_allocated(broker,
         await cluster.prioritizer().run_once(NOW)
         with lock.held():
             looking = group.create_task(scheduler.run_once(NOW))
-            await scheduler.nodes.due.wait(PATIENCE_S)  # set between the snapshot and the commit, which waits for us
+            await asyncio.to_thread(comes, lambda: scheduler._source.order.generation)  # the commit waits for us
             write(tmp_path, change)
         lock.close()
         assert not await looking

@@ -20,10 +20,11 @@ LOOK_EVERY_S = 1.0
 
 
 class NodeWakeUp:
-    """Set :attr:`due` after a commit; :meth:`run` then reads for which nodes allocations wait."""
+    """Set :attr:`due` after a commit that may concern nodes. :meth:`run` then reads which nodes have to be woken."""
 
     def __init__(self, database: Database, outbox: Outbox) -> None:
         self.due = Wake()
+        self.due.set()
         self._hints = Hints()
         self._database = database
         self._outbox = outbox

@@ -152,7 +152,6 @@ class Scheduler:
         await self.database.read(lambda connection: self._source.refresh(connection, now))
         durations.add("read", time.perf_counter() - begun)
         await self._report_if_stale(now)
-        self.nodes.due.set()
         if not self._source.triggers:
             await self._prepare(now)
             return False

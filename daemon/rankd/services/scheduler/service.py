@@ -90,6 +90,7 @@ async def _start(options: SchedulerOptions, stack: AsyncExitStack, clock: Clock)
     await scheduler.follower.listen(bus)
     waits_for_ranks = lambda committed: committed.only_new_jobs and not source.staleness.is_stale  # noqa: E731
     await scheduler.wake.listen(bus, WAKE, EVENT_RANKING, besides=ROLE, skips=waits_for_ranks)
+    await scheduler.nodes.due.listen(bus, WAKE, besides=ROLE, skips=lambda committed: committed.only_new_jobs)
     healthy = partial(probe, database, bus)
     await answer_health(bus, ROLE, healthy)
     await answer_diag(bus, ROLE, healthy, lambda: scheduler.diag(clock()), scheduler.statistic.reset)

@@ -16,7 +16,7 @@ from rankd.store.engine.postgres_message import answer, at_once
 from rankd.store.engine.row_part import FEW, row_parts
 
 _ID = "bigint"
-AT_ONCE = (128, 32, 8, 1)
+AT_ONCE = (128, 32, 8, 4, 2, 1)
 """Rows per statement that replaces some. With these few sizes, the statements stay prepared."""
 
 
