@@ -19,7 +19,7 @@ from rankd.core.model.node import NodeState
 from rankd.core.model.nodelist import fold
 from rankd.core.model.quantity import Resources
 from rankd.core.placement.reason_name import job_in, with_name
-from rankd.store.engine.bulk import bulk_insert
+from rankd.store.engine.bulk import NewRows, bulk_insert, insert_all
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.last_id import last_id
 from rankd.store.engine.listed import values_of
@@ -124,9 +124,12 @@ def commit_allocations(connection: Connection, new: Sequence[NewAllocation], cyc
          entry.charge_rate, now, json.dumps(entry.devices) if entry.devices else None)
         for id_, entry in possible
     ]  # fmt: skip
-    bulk_insert(connection, "allocations", _COLUMNS, rows)
     parts = [(id_, node, _whole(entry, node)) for id_, entry in possible for node in entry.nodes]
-    bulk_insert(connection, "allocation_nodes", ("allocation_id", "node", "resources"), parts)
+    insert_all(
+        connection,
+        NewRows("allocations", _COLUMNS, rows),
+        NewRows("allocation_nodes", ("allocation_id", "node", "resources"), parts),
+    )
     insert_devices(connection, [row for id_, entry in possible for row in devices.rows(id_, entry.devices)])
     apply_changes(connection, [_change(id_, entry) for id_, entry in possible], now)
     return len(possible)

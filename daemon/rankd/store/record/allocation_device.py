@@ -112,6 +112,8 @@ class DevicesOfNodes:
 
 def devices_of_nodes(connection: Connection, names: Collection[str]) -> DevicesOfNodes:
     """The devices of these nodes."""
+    if not names:
+        return DevicesOfNodes({}, ())
     listed = {name: read_stored(text) for name, text in connection.execute(_LISTED, {"names": names})}
     held = {(node, device) for node, device in connection.execute(_HELD, {"names": names})}
     return DevicesOfNodes(listed, held)
