@@ -42,11 +42,11 @@ TRIES = 8
 
 
 class News(IntEnum):
-    """Who has to be notified of a work. Of a group, it is the largest of its works."""
+    """Who has to be notified of a work. A group notifies as widely as its widest work."""
 
     NOBODY = 0
     OF_NEW_JOBS = 1
-    """Who ranks or publishes new jobs. They can't be started before they are ranked."""
+    """Who ranks, publishes or shows new jobs. They are not started before they are ranked, unless that is overdue."""
     EVERYBODY = 2
 
 

@@ -1,4 +1,4 @@
-"""Fewer messages to PostgreSQL: a connection of a service whose transactions begin and end without waits of their own.
+"""Fewer messages to PostgreSQL: a connection of a service whose reads begin and end without waits of their own.
 
 Under load, each answer that a thread waits for costs it a turn of the processor: a millisecond or more, for 50 µs of
 the server's work. So a transaction that only reads begins together with its first statement, and ends without waiting
@@ -6,8 +6,8 @@ for the answer, which is read before the next one begins. What holds for all tra
 
 All this needs a session of its own. Behind a pooler, transactions begin and end with messages of their own.
 
-A writer sends nothing piece by piece, for if it is paused in between, the server waits for the rest without a limit,
-and keeps its locks.
+Writes whose answers nobody reads are sent in one message, up to 64 KiB. If the writer was paused between two parts, the
+server would wait for the rest without a limit, and keep its locks.
 """
 
 from __future__ import annotations

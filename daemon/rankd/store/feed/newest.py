@@ -1,4 +1,8 @@
-"""The newest numbers of what services follow: one small statement tells whether there is anything to read."""
+"""The ids of the last events of jobs and nodes, and the version of the catalog, in one statement.
+
+By them, the prioritizer and the scheduler know whether there is anything to read. (:mod:`.new_pending` has what an
+intake compares.)
+"""
 
 from __future__ import annotations
 
