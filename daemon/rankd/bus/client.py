@@ -115,6 +115,17 @@ class PatientClient(Client):
         self._drop_socket()
         await super()._select_next_server()
 
+    async def _process_connect_init(self) -> None:
+        """Introduce this client to the server. nats-py's loop that reconnects ends at any error but those of sockets.
+
+        Raises:
+            ConnectionResetError: the socket was dropped meanwhile.
+        """
+        try:
+            await super()._process_connect_init()
+        except (AssertionError, AttributeError, RuntimeError) as error:
+            raise ConnectionResetError("the connection was lost while it was made") from error
+
     async def abandon(self) -> None:
         """Close for good, after an attempt to connect that was cut short: nats-py leaves its socket open."""
         self._drop_socket()
