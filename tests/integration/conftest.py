@@ -8,13 +8,16 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
+from postgres_server import server
 from watch import PATIENCE_S
 
 from rankd.config import plugin
+from rankd.store.engine.postgres import PostgresDatabase
+from rankd.store.schema.migration import upgrade
 
 
 class Broker:
@@ -114,3 +117,19 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callabl
 
     yield add
     forget()
+
+
+@pytest.fixture
+def url() -> Iterator[str]:
+    """The URL of a new database of the PostgreSQL server."""
+    name = server().make()
+    yield server().url(name)
+    server().drop(name)
+
+
+@pytest.fixture
+async def database(url: str, tmp_path: Path) -> AsyncIterator[PostgresDatabase]:
+    """That database with rankd's tables, as a process has it."""
+    async with PostgresDatabase(url, tmp_path) as opened:
+        await upgrade(opened)
+        yield opened

@@ -36,13 +36,6 @@ QUERIES = (
 
 
 @pytest.fixture
-def url():
-    name = server().make()
-    yield server().url(name)
-    server().drop(name)
-
-
-@pytest.fixture
 def site(tmp_path):
     path = tmp_path / "site" / "rankd.db"
     path.parent.mkdir()

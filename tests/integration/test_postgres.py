@@ -26,21 +26,6 @@ from rankd.store.schema.migration import upgrade
 
 
 @pytest.fixture
-def url():
-    """A new database of the server."""
-    name = server().make()
-    yield server().url(name)
-    server().drop(name)
-
-
-@pytest.fixture
-async def database(url, tmp_path):
-    async with PostgresDatabase(url, tmp_path) as opened:
-        await upgrade(opened)
-        yield opened
-
-
-@pytest.fixture
 async def other(url, database, tmp_path):  # noqa: ARG001 - it makes the tables
     """The same database, as another process has it."""
     async with PostgresDatabase(url, tmp_path / "other") as opened:

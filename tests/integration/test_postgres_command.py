@@ -6,19 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
 from contract.world import fill_world
 from postgres_server import server
 
 from rankd.cli.main import main
 from rankd.store.engine.url import open_database
-
-
-@pytest.fixture
-def url():
-    name = server().make()
-    yield server().url(name)
-    server().drop(name)
 
 
 def test_a_schema_is_made_once_and_its_state_is_shown(url, capsys):

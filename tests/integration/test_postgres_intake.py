@@ -4,7 +4,6 @@ import psycopg
 import pytest
 from integration.intake_stage import IntakeOptions
 from integration.stage import connected, ready, running, true_in_time, write_config
-from postgres_server import server
 from watch import PATIENCE_S
 
 from rankd.bus.connection import Bus
@@ -23,13 +22,6 @@ REFUSED = [
 ]  # fmt: skip
 NODE = "rankd.v1.node.n1.register"
 DRAIN = "rankd.v1.admin.root.node.drain"
-
-
-@pytest.fixture
-def url():
-    name = server().make()
-    yield server().url(name)
-    server().drop(name)
 
 
 @pytest.fixture(autouse=True)

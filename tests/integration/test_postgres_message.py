@@ -5,32 +5,14 @@ import asyncio
 import psycopg
 import pytest
 from builder import NOW
-from postgres_server import server
 from psycopg.pq import TransactionStatus
 from watch import PATIENCE_S
 
 from rankd.core.errors import Unavailable
 from rankd.store.engine.bulk import bulk_insert, stream, unread
-from rankd.store.engine.postgres import PostgresDatabase
 from rankd.store.engine.postgres_connection import READING, driver_of
 from rankd.store.engine.postgres_message import answer
 from rankd.store.record.node import record_node_event
-from rankd.store.schema.migration import upgrade
-
-
-@pytest.fixture
-def url():
-    """A new database of the server."""
-    name = server().make()
-    yield server().url(name)
-    server().drop(name)
-
-
-@pytest.fixture
-async def database(url, tmp_path):
-    async with PostgresDatabase(url, tmp_path) as opened:
-        await upgrade(opened)
-        yield opened
 
 
 def pid(connection):

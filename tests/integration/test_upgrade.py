@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from integration.lease_stage import rows, until
 from integration.stage import connected, process, ready, write_config
-from postgres_server import server
 from watch import PATIENCE_S
 
 from rankd.bus.connection import Bus
@@ -39,13 +38,6 @@ def old(tmp_path_factory):
         archive.extractall(place, filter="data")
     subprocess.run([sys.executable, "-m", "compileall", "-q", place], check=True)
     return place
-
-
-@pytest.fixture
-def url():
-    name = server().make()
-    yield server().url(name)
-    server().drop(name)
 
 
 async def does(version, *words, **options):

@@ -124,6 +124,8 @@ class PatientClient(Client):
         try:
             await super()._process_connect_init()
         except (AssertionError, AttributeError, RuntimeError) as error:
+            if self._transport is not None and not isinstance(error, RuntimeError):  # RuntimeError: uvloop, as in flush
+                raise
             raise ConnectionResetError("the connection was lost while it was made") from error
 
     async def abandon(self) -> None:

@@ -52,9 +52,14 @@ async def test_a_connection_that_is_lost_while_it_is_made_is_an_error_of_its_soc
         writer.write(b'INFO {"server_id": "x", "version": "2.12.0", "max_payload": 1048576}\r\n')
         await reader.read()
         writer.close()
+        await writer.wait_closed()
+        has_ended.set()
 
+    has_ended = asyncio.Event()
     server = await asyncio.start_server(greet, "127.0.0.1", 0)
     url = f"nats://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     with pytest.raises(ConnectionResetError):
         await Dropping().connect(url, allow_reconnect=False)
+    await has_ended.wait()
     server.close()
+    await server.wait_closed()
