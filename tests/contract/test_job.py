@@ -4,6 +4,7 @@ import pytest
 from builder import NOW, accepted, admission_tables
 from contract.store import ALICE, ROOT
 from contract.world import BLOCKED, FIRST, HELD, RUNNING, SECOND, allocate
+from sqlalchemy import delete
 
 from rankd.core.change.job_action import cancel, hold, release
 from rankd.core.change.job_change import Change
@@ -13,7 +14,7 @@ from rankd.core.model.application import ApplicationEvent
 from rankd.core.model.array import ArrayRequest
 from rankd.core.model.job import Dependency, Event, State
 from rankd.store.engine.last_id import last_id
-from rankd.store.feed.new_pending import Newest, NewPending, newest, pending_since
+from rankd.store.feed.new_pending import AT_ONCE, Newest, NewPending, newest, pending_between
 from rankd.store.record.application import (
     application_of,
     applications_of,
@@ -34,6 +35,7 @@ from rankd.store.record.job_story import past_events, tells_story
 from rankd.store.record.job_update import judge, judge_again, write_update
 from rankd.store.record.pending_count import count_pending, count_pending_of_account
 from rankd.store.record.pending_variety import shapes_of_all, variety_of_user
+from rankd.store.schema.table import job_events
 from rankd.wire.job_update import JobUpdate
 from rankd.wire.message import JobFilter
 
@@ -85,17 +87,26 @@ async def test_new_pending_jobs_are_counted_by_kind_from_an_event_on(store):
     await store.write(
         insert_jobs, [NewJob(accepted=accepted("alice", array=array), actor="alice", at=NOW)], store.catalog
     )
-    found = sorted(await store.read(pending_since, before.event))
+    last = await store.read(newest)
+    found = sorted(await store.read(pending_between, before.event, last.event))
     shape = found[0].shape
     assert found == [
         NewPending("alice", "physics", shape, None, "root.default", None, 1, 10),
         NewPending("bob", "physics", shape, None, "root.default", "a", 2, 2),
     ]
-    after = await store.read(newest)
-    assert after == Newest(before.version, before.event + 5)
-    assert await store.read(pending_since, after.event) == []
+    assert last == Newest(before.version, before.event + 5)
+    assert await store.read(pending_between, last.event, last.event) == []
     await store.write(act, [one], ROOT, NOW, hold)
-    assert await store.read(pending_since, after.event) == [], "it counted before"
+    after = await store.read(newest)
+    assert await store.read(pending_between, last.event, after.event) == [], "it counted before"
+
+
+async def test_new_pending_jobs_are_counted_once_if_many_events_are_gone(store):
+    await store.configure()
+    await store.submit(*["alice"] * (2 * AT_ONCE + 2))
+    await store.write(lambda c: c.execute(delete(job_events).where(job_events.c.id.between(10, AT_ONCE))))
+    found = await store.read(pending_between, 1, 2 * AT_ONCE + 1)
+    assert sum(kind.jobs for kind in found) == 8 + AT_ONCE + 1
 
 
 async def test_many_jobs_keep_their_order(store):

@@ -18,7 +18,7 @@ from rankd.store.engine.plan import most
 from rankd.store.engine.postgres import MAX_GROUP, WRITE_LOCK, PostgresDatabase
 from rankd.store.engine.postgres_connection import engine_of
 from rankd.store.engine.postgres_message import Beginning
-from rankd.store.feed import event
+from rankd.store.feed import event, new_pending
 from rankd.store.record.catalog import sync_catalog
 from rankd.store.record.node import record_node_event
 from rankd.store.record.relay_mark import Mark
@@ -168,6 +168,9 @@ async def test_a_server_that_is_lost_during_the_commit_leaves_the_outcome_unknow
 
     with pytest.raises(UnknownOutcome):
         await database.write(lost)
+    with pytest.raises(UnknownOutcome):
+        await database.write_observed("SELECT 1", lambda connection, _: lost(connection))
+    assert await database.read(numbers) == []
 
 
 async def test_group_commit_does_nothing_again_if_the_outcome_is_unknown(database):
@@ -329,6 +332,21 @@ async def test_the_relay_reads_the_newest_events_without_reading_all_jobs(databa
     shown = await database.write(plan)
     assert "Index Scan using job_events_pkey" in shown
     assert "Seq Scan on jobs" not in shown
+
+
+async def test_an_intake_reads_only_the_jobs_that_others_have_stored(database):
+    """The server knows nothing yet of a table that has just grown. It took the pending jobs for few, and read all."""
+
+    def plan(connection):
+        for statement in (JOBS, EVENTS):
+            connection.exec_driver_sql(statement.replace("3000", "30000"))
+        bound = new_pending._NEW.params(event=29_990, until=29_995)
+        explained = bound.compile(connection, compile_kwargs={"literal_binds": True})
+        return "\n".join(connection.exec_driver_sql(f"EXPLAIN {explained}").scalars())
+
+    shown = await database.write(plan)
+    assert "Index Scan using job_events_pkey" in shown
+    assert "Index Scan using jobs_pkey" in shown
 
 
 async def test_more_works_than_in_a_file_share_a_transaction(database):

@@ -21,6 +21,7 @@ from rankd.store.feed.event import read_unpublished
 from rankd.store.feed.factor_value import stored_values
 from rankd.store.feed.job import load_columns, load_jobs
 from rankd.store.feed.job_end import has_freed_room
+from rankd.store.feed.new_pending import pending_between
 from rankd.store.feed.notification import due_in, missed_events, next_lane, noted_until
 from rankd.store.feed.occupancy import read_open
 from rankd.store.feed.pending import active_by_association, jobs_of_class
@@ -155,6 +156,7 @@ def watched(verb, *arguments, **named):
         (active_by_association, []),
         (jobs_of_class, ["gold"]),
         (read_unpublished, [100, 100]),
+        (pending_between, [0, 100]),
         (all_arrays, []),
         (changed_arrays, [1]),
         (all_tasks, []),

@@ -11,8 +11,8 @@ import pytest
 from integration.stage import NOW, PATIENCE_S, ROOT, a_cluster
 
 from rankd.core.change import job_action
-from rankd.core.errors import RoleLost
-from rankd.services.intake.relay import BATCH, PER_MESSAGE, Relay
+from rankd.core.errors import RoleLost, Unavailable
+from rankd.services.intake.relay import BATCH, PER_MESSAGE, TOGETHER, Relay
 from rankd.store.record.catalog import sync_catalog
 from rankd.store.record.queue_event import note_made
 
@@ -80,6 +80,52 @@ async def test_a_user_gets_one_message_with_his_own_transitions_in_order(broker,
                 "via": None,
             }
         ]
+
+
+async def test_messages_of_several_users_are_sent_before_the_first_is_acknowledged(broker, tmp_path, monkeypatch):
+    async with a_stage(broker, tmp_path) as cluster, asyncio.timeout(PATIENCE_S):
+        users = [f"user{number}" for number in range(TOGETHER)]
+        await cluster.submit(*map(builder.accepted, users))
+        all_sent, publish, sent = asyncio.Event(), cluster.bus.publish_durably, []
+
+        async def wait_for_all(subject, message, message_id):
+            if ".event.job." in subject:
+                sent.append(message_id)
+                if len(sent) == TOGETHER:
+                    all_sent.set()
+                await all_sent.wait()
+            await publish(subject, message, message_id)
+
+        monkeypatch.setattr(cluster.bus, "publish_durably", wait_for_all)
+        relay = Relay(cluster.database, cluster.bus, "intake", time.time)
+        await relay_all(relay)
+        assert ids(await published(cluster)) == list(range(1, TOGETHER + 1))
+
+
+async def test_what_was_not_acknowledged_is_sent_again_before_what_comes_later(broker, tmp_path, monkeypatch):
+    async with a_stage(broker, tmp_path) as cluster:
+        users = ["alice", "bob", "carol"] * (PER_MESSAGE + 1)
+        await cluster.submit(*map(builder.accepted, users))
+        publish, refused = cluster.bus.publish_durably, []
+
+        async def refuse_bob(subject, message, message_id):
+            if subject.endswith("bob") and not refused:
+                refused.append(message_id)
+                raise Unavailable("bus_unavailable", "not acknowledged")
+            await publish(subject, message, message_id)
+
+        monkeypatch.setattr(cluster.bus, "publish_durably", refuse_bob)
+        relay = Relay(cluster.database, cluster.bus, "intake", time.time)
+        await relay.run_once()
+        assert not cluster.rows("SELECT event_id FROM relay_marks WHERE name = 'job_events'")
+        await relay_all(relay)
+        messages = await published(cluster)
+        assert heard(messages) != recorded(cluster), "bob's come later"
+        assert ids(messages) == [id_ for id_, *_ in recorded(cluster)], "something was published twice"
+        for user in set(users):
+            of_user = heard(message for message in messages if message[0].endswith(user))
+            assert of_user == sorted(of_user)
+            assert len(of_user) == PER_MESSAGE + 1
 
 
 async def test_what_happens_to_queues_is_published(broker, tmp_path):

@@ -25,20 +25,19 @@ def test_jobs_of_others_that_could_not_be_read_are_read_by_the_next_transaction(
     limits, stored = Limits(), ["job 7"]
     beside = Beside(limits)
 
-    def pending_since(_connection, event):
-        assert event == 0
+    def pending_between(_connection, event, last):
+        assert (event, last) == (0, 50)
         if stored_can_be_read:
             return stored
         raise ConnectionError
 
-    monkeypatch.setattr(module, "newest", lambda _: Newest(0, 50))
-    monkeypatch.setattr(module, "pending_since", pending_since)
+    monkeypatch.setattr(module, "pending_between", pending_between)
     stored_can_be_read = False
     with pytest.raises(ConnectionError):
-        beside.begin(None)
-    beside.settle(committed=False)
+        beside.begin(None, (0, 50))
+    beside.settle(None)
     assert (beside.known, limits.counted) == (Newest(0, 0), [])
     stored_can_be_read = True
-    beside.begin(None)
-    beside.settle(committed=False)
+    beside.begin(None, (0, 50))
+    beside.settle(None)
     assert (beside.known, limits.counted) == (Newest(0, 50), stored)

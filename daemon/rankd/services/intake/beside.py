@@ -6,10 +6,12 @@ commit, however long it was away before: paused, cut off, or just slow.
 
 from __future__ import annotations
 
+from typing import Any
+
 from rankd.services.intake.job_limit import JobLimits
-from rankd.store.engine.connection import Connection
+from rankd.store.engine.connection import Connection, Row
 from rankd.store.engine.group_commit import Behind, Watch
-from rankd.store.feed.new_pending import Newest, newest, pending_since
+from rankd.store.feed.new_pending import NEWEST, Newest, pending_between
 
 
 class Beside(Watch):
@@ -20,33 +22,27 @@ class Beside(Watch):
     """
 
     def __init__(self, limits: JobLimits) -> None:
+        self.query = NEWEST
         self.known = Newest(0, 0)
         self.changes = 0
         self._limits = limits
         self._found: Newest | None = None
-        self._after: Newest | None = None
 
-    def begin(self, connection: Connection) -> None:
+    def begin(self, connection: Connection, found: Row[Any]) -> None:
         """See :class:`.Watch`."""
-        self._after = None
-        found = newest(connection)
-        is_new = found.event > self.known.event
-        self._limits.notice(pending_since(connection, self.known.event) if is_new else ())
-        self._found = found  # only now: if the jobs could not be read, the next transaction reads them
-        if found.version != self.known.version:
+        newest = Newest._make(found)
+        self._limits.notice(pending_between(connection, self.known.event, newest.event))
+        self._found = newest  # only now: if the jobs could not be read, the next transaction reads them
+        if newest.version != self.known.version:
             raise Behind
 
-    def end(self, connection: Connection) -> None:
+    def settle(self, left: Row[Any] | None) -> None:
         """See :class:`.Watch`: what this transaction has written is counted already."""
-        self._after = newest(connection)
-
-    def settle(self, *, committed: bool) -> None:
-        """See :class:`.Watch`."""
         if self._found is not None:
             self._limits.settle()
             self.known = self.known._replace(event=max(self.known.event, self._found.event))
-        if committed and self._after is not None:
-            self.known = self._after
+        if left is not None:
+            self.known = Newest._make(left)
         self._found = None
 
     def adopt(self, version: int) -> None:

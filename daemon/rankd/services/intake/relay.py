@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NamedTuple
@@ -47,9 +48,15 @@ log = logging.getLogger("rankd.relay")
 
 BATCH = 2_000
 LETTERS = 100
+TOGETHER = 100
+"""This many messages are sent before the broker has acknowledged the first of them."""
 PER_MESSAGE = 500
 """Even with the longest names, a message of 500 events is small enough for any broker."""
 LOOK_EVERY_S = 1.0
+MANY = 10
+REST = 3.0
+"""After a round with at least `MANY` events, it rests this many times the round's duration. So while there are many,
+it takes the lock of all writers less often, for more of them at once."""
 ROUND_S = 60.0
 
 Message = JobEvents | NodeEvents | QueueEvents | ConfigurationEvents
@@ -115,12 +122,32 @@ class _Outbox:
     async def publish(self, bus: Bus) -> int | None:
         """Publish all remaining messages. Returns the id of the last published event; None if there was none."""
         while self._left:
-            subject, events = self._left[0]
-            message_id = f"{self.channel.mark.replace('_', '-')}-{events[0].id}-{events[-1].id}"
-            content: list[Any] = list(events)
-            await bus.publish_durably(subject, self.channel.message(events=content), message_id)
-            self._left.popleft()
+            await self._publish_some(bus)
         return self._last
+
+    async def _publish_some(self, bus: Bus) -> None:
+        """Publish the next message of some names together. Those of one name are published one after the other."""
+        some: dict[str, Sequence[Event]] = {}
+        for subject, events in self._left:
+            if len(some) == TOGETHER:
+                break
+            some.setdefault(subject, events)
+        ends = await asyncio.gather(*(self._send(bus, *message) for message in some.items()), return_exceptions=True)
+        done = {subject for subject, end in zip(some, ends, strict=True) if end is None}
+        left = deque[tuple[str, Sequence[Event]]]()
+        for subject, events in self._left:
+            if subject in done:
+                done.remove(subject)
+            else:
+                left.append((subject, events))
+        self._left = left
+        if errors := [end for end in ends if end is not None]:
+            raise errors[0]
+
+    async def _send(self, bus: Bus, subject: str, events: Sequence[Event]) -> None:
+        message_id = f"{self.channel.mark.replace('_', '-')}-{events[0].id}-{events[-1].id}"
+        content: list[Any] = list(events)
+        await bus.publish_durably(subject, self.channel.message(events=content), message_id)
 
     def marked(self) -> None:
         """Note that the watermark has passed these events."""
@@ -180,6 +207,7 @@ class Relay:
         self._bus = bus
         self._outboxes = _outboxes()
         self._turn = asyncio.Lock()
+        self._had_many = False
         self._waiting = Spell(log)
 
     async def run(self) -> None:
@@ -188,7 +216,10 @@ class Relay:
         loop = self._bus.loops.add("relay of events", ROUND_S)
         while True:
             loop.beat()
+            begun = time.monotonic()
             if not await self.run_once():
+                if self._had_many:
+                    await asyncio.sleep(min(REST * (time.monotonic() - begun), LOOK_EVERY_S))
                 await self.wake.wait(LOOK_EVERY_S)
 
     async def run_once(self) -> bool:
@@ -214,6 +245,7 @@ class Relay:
     async def _round(self) -> bool:
         try:
             new = await self._database.read(lambda c: read_unpublished(c, BATCH, LETTERS))
+            self._had_many = sum(map(len, new.events.values())) >= MANY
             jobs = self._privacy()
             events = {**new.events, Mark.QUEUES: [_public(event, jobs) for event in new.events[Mark.QUEUES]]}
             has_all = [outbox.fill(events[outbox.channel.mark]) for outbox in self._outboxes]

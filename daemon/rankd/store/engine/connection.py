@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Row
 from sqlalchemy.exc import OperationalError, ProgrammingError
 
 from rankd.core.errors import Unavailable
 
-__all__ = ["Connection", "needs_tables", "ping"]
+__all__ = ["Connection", "Row", "needs_tables", "ping"]
 
 
 @contextmanager

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Row
 
 T = TypeVar("T")
 
@@ -43,6 +43,14 @@ class Database(AbstractAsyncContextManager["Database", None], Protocol):
         Raises:
             RoleLost: another instance has taken the role.
             Unavailable: ``storage_failed``: the disk is full or a device fails; nothing was written.
+        """
+
+    async def write_observed(
+        self, query: str, work: Callable[[Connection, Row[Any]], T], *, role: str | None = None, brief: bool = False
+    ) -> tuple[T, Row[Any]]:
+        """As :meth:`write`; ``work`` gets the query's row as it is before, and the result comes with the one after.
+
+        ``query``: text without parameters, for one row. A server answers it in the messages that begin and commit.
         """
 
     async def read(self, work: Callable[[Connection], T]) -> T:

@@ -22,7 +22,7 @@ from enum import IntEnum
 from itertools import groupby
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Row
 
 from rankd.core.errors import RoleLost, Unavailable, UnknownOutcome
 from rankd.store.engine.database import Database
@@ -62,20 +62,19 @@ class Behind(Outdated):
 
 
 class Watch(Protocol):
-    """Compares what this process knows with the records."""
+    """Compares what this process knows with the records. ``query`` says in one row what they are."""
 
-    def begin(self, connection: Connection) -> None:
+    query: str
+
+    def begin(self, connection: Connection, found: Row[Any]) -> None:
         """Look what others have written. It runs on the writer's thread, as the first part of a transaction.
 
         Raises:
             Behind: what the works are based on has changed. ``on_rollback`` has to read it again.
         """
 
-    def end(self, connection: Connection) -> None:
-        """Look what this transaction has written. It runs on the writer's thread."""
-
-    def settle(self, *, committed: bool) -> None:
-        """The transaction has ended; nothing was written yet since."""
+    def settle(self, left: Row[Any] | None) -> None:
+        """The transaction has ended; nothing was written yet since. It left this row; None: it was not committed."""
 
 
 class _Work(NamedTuple):
@@ -254,20 +253,17 @@ class GroupCommit:
         if watch is None:
             return await self._database.write(lambda c: _done(c, group), role=self.role, brief=True)
 
-        def watched(connection: Connection) -> list[Any]:
-            watch.begin(connection)
+        def watched(connection: Connection, found: Row[Any]) -> list[Any]:
+            watch.begin(connection, found)
             if more:
                 self._waiting.take(group, self.size)
-            results = _done(connection, group)
-            watch.end(connection)
-            return results
+            return _done(connection, group)
 
-        committed = False
+        left = None
         try:
-            results = await self._database.write(watched, role=self.role, brief=True)
-            committed = True
+            results, left = await self._database.write_observed(watch.query, watched, role=self.role, brief=True)
         finally:
-            watch.settle(committed=committed)
+            watch.settle(left)
         return results
 
 

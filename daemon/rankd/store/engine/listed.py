@@ -115,6 +115,24 @@ def _postgres_length(element: _Length, compiler: SQLCompiler, **named: Any) -> s
     return f"json_array_length(CAST({compiler.process(element.clauses, **named)} AS json))"
 
 
+class _ListOf(FunctionElement[str]):
+    """The values of a group as a JSON list."""
+
+    name = "list_of"
+    type = Text()
+    inherit_cache = True
+
+
+@compiles(_ListOf, "sqlite")
+def _sqlite_list(element: _ListOf, compiler: SQLCompiler, **named: Any) -> str:  # noqa: ANN401 - SQLAlchemy's
+    return f"json_group_array({compiler.process(element.clauses, **named)})"
+
+
+@compiles(_ListOf, "postgresql")
+def _postgres_list(element: _ListOf, compiler: SQLCompiler, **named: Any) -> str:  # noqa: ANN401 - SQLAlchemy's
+    return f"CAST(json_agg({compiler.process(element.clauses, **named)}) AS text)"
+
+
 def listed(parameter: str, kind: str = NUMBERS) -> TableValuedAlias:
     """The list in ``parameter``, as a table with the column ``value``."""
     return _table(bindparam(parameter, type_=_JsonList()), kind)
@@ -128,6 +146,11 @@ def values_of(parameter: str, kind: str = NUMBERS) -> Select[tuple[Any]]:
 def elements_of(column: ColumnElement[Any], kind: str = NUMBERS) -> TableValuedAlias:
     """The JSON list in a column, as a table with the column ``value``. Join it ``true()`` to the column's table."""
     return _table(column, kind)
+
+
+def list_of(numbers: ColumnElement[Any]) -> ColumnElement[str]:
+    """The numbers of a group as a JSON list; NULL or an empty list if there are none."""
+    return _ListOf(numbers)
 
 
 def _table(source: ColumnElement[Any], kind: str) -> TableValuedAlias:

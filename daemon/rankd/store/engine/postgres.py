@@ -15,12 +15,13 @@ import asyncio
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import psycopg
-from sqlalchemy import Connection, Engine, RootTransaction
+from sqlalchemy import Connection, Engine, RootTransaction, Row
 from sqlalchemy.exc import DBAPIError
 
 from rankd.core.errors import RoleLost, Unavailable
@@ -37,6 +38,8 @@ from rankd.store.engine.postgres_connection import (
     UNKNOWN_OUTCOME,
     connect,
     engine_of,
+    row_at_begin,
+    row_at_commit,
     storage_failures,
     unknown_outcome,
 )
@@ -146,18 +149,38 @@ class PostgresDatabase(Database):
         Raises:
             UnknownOutcome: the server was lost during the commit.
         """
-        return await asyncio.get_running_loop().run_in_executor(self._writer, self._write, work, role, brief)
+        result, _ = await self._run_on_writer(work, None, role, brief)
+        return result
 
-    def _write(self, work: Callable[[Connection], T], role: str | None, brief: bool) -> T:
+    async def write_observed(
+        self, query: str, work: Callable[[Connection, Row[Any]], T], *, role: str | None = None, brief: bool = False
+    ) -> tuple[T, Row[Any]]:
+        """See :class:`.database.Database`.
+
+        Raises:
+            UnknownOutcome: the server was lost during the commit.
+        """
+        return await self._run_on_writer(lambda c: work(c, row_at_begin(c)), query, role, brief)
+
+    async def _run_on_writer(
+        self, work: Callable[[Connection], T], query: str | None, role: str | None, brief: bool
+    ) -> tuple[T, Any]:
+        return await asyncio.get_running_loop().run_in_executor(self._writer, self._write, work, query, role, brief)
+
+    def _write(
+        self, work: Callable[[Connection], T], query: str | None, role: str | None, brief: bool
+    ) -> tuple[T, Any]:
+        """The result, and the row of the query at the commit."""
         self._waits_since = time.monotonic()
         try:
             with storage_failures("written"), self._writing.connect() as connection:
-                transaction = self._begin(connection, role, brief=brief)
+                transaction = self._begin(connection, query, role, brief=brief)
                 self._waits_since = None
                 result = work(connection)
                 if role is not None:
                     self._lease(role).left_s()
                 with unknown_outcome():
+                    row = None if query is None else row_at_commit(connection, query)
                     transaction.commit()
         except Unavailable as error:
             if error.code in (STORAGE_FAILED, UNKNOWN_OUTCOME):
@@ -166,16 +189,15 @@ class PostgresDatabase(Database):
         finally:
             self._waits_since = None
         self._failed = None
-        return result
+        return result, row
 
-    def _begin(self, connection: Connection, role: str | None, *, brief: bool) -> RootTransaction:
-        """Begin, get the lock, and check the role, with one message."""
-        if role is None:
-            return connection.execution_options(**{SLOW: not brief}).begin()
-        lease = self._lease(role)
-        connection.execution_options(**{THEN: (lease.check(),)})
-        with lease.checking():
-            return connection.begin()
+    def _begin(self, connection: Connection, query: str | None, role: str | None, *, brief: bool) -> RootTransaction:
+        """Begin, get the lock, check the role, and run the query, with one message."""
+        lease = None if role is None else self._lease(role)
+        then = (None if lease is None else lease.check(), query)
+        options = {SLOW: lease is None and not brief, THEN: tuple(filter(None, then))}
+        with nullcontext() if lease is None else lease.checking():
+            return connection.execution_options(**options).begin()
 
     def trouble(self) -> str | None:
         """See :class:`.database.Database`."""

@@ -19,7 +19,7 @@ from psycopg.adapt import AdaptersMap, Dumper, Loader
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.types.numeric import Int8Dumper
 from psycopg.types.string import StrDumperUnknown
-from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy import Connection, Engine, Row, create_engine, event
 from sqlalchemy.exc import DBAPIError
 
 from rankd.core.errors import Unavailable, UnknownOutcome
@@ -45,6 +45,7 @@ SLOW = "rankd_slow"
 """The option of a connection whose transactions may be idle for long."""
 THEN = "rankd_then"
 """The option of a connection with statements that belong to the beginning of its transactions."""
+_AT_BEGIN = "rankd_at_begin"
 CONNECT_TIMEOUT_S = 10
 LOST_AFTER = {"keepalives_idle": 3, "keepalives_interval": 1, "keepalives_count": 5, "tcp_user_timeout": 8_000}
 """A server whose machine does not answer is lost after 8 s. A server that only takes long is waited for."""
@@ -71,7 +72,17 @@ class Cursor(psycopg.RawCursor[Any]):
                 for statement in begin:
                     driver.cursor().execute(statement)
                 return super().execute(text, params or None, **options)
-        return super().execute(text, params or None, **options)
+        super().execute(text, params or None, **options)
+        if self.nextset():
+            self._go_to_rows()
+        return self
+
+    def _go_to_rows(self) -> None:
+        """Of several statements, the last one that returns rows has the result."""
+        self.set_result(0)
+        with_rows = [place for place, one in enumerate(self.results()) if one.pgresult and one.pgresult.nfields]
+        if with_rows:
+            self.set_result(with_rows[-1])
 
     def executemany(self, query: Any, params_seq: Any, **options: Any) -> None:  # noqa: ANN401 - psycopg's
         """See psycopg."""
@@ -236,10 +247,21 @@ def engine_of(
         if isinstance(driver, WorkConnection) and session is not None and how.only_reads:
             driver.read_soon(statements)
         else:
-            connection.exec_driver_sql("; ".join(statements))
+            result = connection.exec_driver_sql("; ".join(statements))
+            connection.info[_AT_BEGIN] = result.first() if result.returns_rows else None
 
     event.listen(engine, "begin", begin_transaction)
     return engine
+
+
+def row_at_begin(connection: Connection) -> Row[Any]:
+    """The row of the last statement of the beginning of this transaction that returned one."""
+    return cast("Row[Any]", connection.info[_AT_BEGIN])
+
+
+def row_at_commit(connection: Connection, query: str) -> Row[Any]:
+    """Commit; returns the query's row, read just before, with the same message. It has no parameters."""
+    return connection.exec_driver_sql(f"{query}; COMMIT").one()
 
 
 def is_lock_conflict(error: BaseException) -> bool:

@@ -29,8 +29,8 @@ _planned_at: WeakKeyDictionary[psycopg.Connection[Any], float] = WeakKeyDictiona
 
 
 def may_prepare(statement: str) -> bool:
-    """Whether its result always has the same columns."""
-    return not statement.startswith(_UNPREPARED)
+    """Whether it is one statement whose result always has the same columns."""
+    return not statement.startswith(_UNPREPARED) and ";" not in statement
 
 
 def prepare(connection: psycopg.Connection[Any]) -> None:

@@ -18,9 +18,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Connection, Engine, Row
 
 from rankd.core.errors import Unavailable, usable
 from rankd.store.engine.checkpoint import Checkpoint
@@ -116,6 +116,17 @@ class SqliteDatabase(Database):
     ) -> T:
         """See :class:`.database.Database`: on the writer thread, under the file lock."""
         return await asyncio.get_running_loop().run_in_executor(self._writer, self._write, work, role)
+
+    async def write_observed(
+        self, query: str, work: Callable[[Connection, Row[Any]], T], *, role: str | None = None, brief: bool = False
+    ) -> tuple[T, Row[Any]]:
+        """See :class:`.database.Database`."""
+
+        def observed(connection: Connection) -> tuple[T, Row[Any]]:
+            result = work(connection, connection.exec_driver_sql(query).one())
+            return result, connection.exec_driver_sql(query).one()
+
+        return await self.write(observed, role=role, brief=brief)
 
     def _write(self, work: Callable[[Connection], T], role: str | None) -> T:
         self._waits_since = time.monotonic()

@@ -244,23 +244,25 @@ async def test_run_goes_on_until_it_is_cancelled(group):
 
 
 class Watching:
-    """Finds this many times that the works are based on something old. ``at_begin`` is called first."""
+    """Finds this many times that the works are based on something old. ``at_begin`` is called first.
+
+    ``seen``: how many rows each transaction found and left; None: it was not committed.
+    """
 
     def __init__(self, behind=0, at_begin=lambda: None):
         self.behind, self.seen, self.at_begin = behind, [], at_begin
 
-    def begin(self, _connection):
-        self.seen.append("begin")
+    query = "SELECT count(*) FROM node_events"
+
+    def begin(self, _connection, found):
+        self.seen.append(found[0])
         self.at_begin()
         if self.behind:
             self.behind -= 1
             raise Behind
 
-    def end(self, _connection):
-        self.seen.append("end")
-
-    def settle(self, *, committed):
-        self.seen.append(committed)
+    def settle(self, left):
+        self.seen.append(left and left[0])
 
 
 async def watched(tmp_path, told, watch):
@@ -277,7 +279,7 @@ async def watched(tmp_path, told, watch):
 async def test_works_that_are_based_on_something_old_are_done_after_it_was_read_again(tmp_path, told):
     watch = Watching(behind=2)
     assert await watched(tmp_path, told, watch) == "n1"
-    assert watch.seen == [*["begin", False] * 2, "begin", "end", True]
+    assert watch.seen == [*[0, None] * 2, 0, 1]
     assert (told.rollbacks, told.commits) == (2, 1)
 
 
@@ -304,7 +306,7 @@ async def test_what_arrives_while_others_write_belongs_to_this_transaction(tmp_p
             await arrive("early")
             await group.run_once()
             assert await asyncio.wait_for(asyncio.gather(*asked), PATIENCE_S) == ["early", "late"]
-    assert (watch.seen, told.commits) == (["begin", "end", True], 1)
+    assert (watch.seen, told.commits) == ([0, 2], 1)
 
 
 async def test_a_transaction_that_can_not_begin_leaves_nobody_waiting(tmp_path, told):
