@@ -31,7 +31,10 @@ KINDS = {
     "single, 512 clients": (JOB, 512),
     "batches of 100, 64 clients": ({"jobs": [JOB] * 100}, 64),
 }
-WITHOUT_LIMITS = TOML.replace("[node]", "max_pending_per_user = 10000000\nmax_pending = 10000000\n[node]")
+MOST_CLIENTS = max(clients for _, clients in KINDS.values())
+WARM_UP_S = 2.0
+LIMITS = "".join(f"max_pending{of} = 100000000\n" for of in ("_per_user", "_per_account", ""))
+WITHOUT_LIMITS = TOML.replace("[node]", f"{LIMITS}[node]")
 
 
 async def rate(client: nats.NATS, body: dict[str, object], clients: int, seconds: float) -> float:
@@ -68,19 +71,23 @@ async def answering(client: nats.NATS, number: int) -> None:
         found = {message.data async for message in answers.messages if message.data}  # without data: nobody answers
 
 
+async def measure(client: nats.NATS, intakes: int, found: dict[tuple[str, int], list[float]], seconds: float) -> None:
+    """All kinds, once, after each user's first submission at each intake, which waits until the user's are counted."""
+    await answering(client, intakes)
+    await rate(client, JOB, MOST_CLIENTS, WARM_UP_S)
+    for kind, (body, clients) in KINDS.items():
+        found.setdefault((kind, intakes), []).append(await rate(client, body, clients, seconds))
+
+
 async def measured(directory: Path, url: str, broker: str, seconds: float, rounds: int) -> list[dict[str, object]]:
     client = await nats.connect(broker)
     found: dict[tuple[str, int], list[float]] = {}
     first = start(directory, url, broker)
     try:
         for _ in range(rounds):
-            await answering(client, 1)
-            for kind, (body, clients) in KINDS.items():
-                found.setdefault((kind, 1), []).append(await rate(client, body, clients, seconds))
+            await measure(client, 1, found, seconds)
             second = start(directory, url, broker)
-            await answering(client, 2)
-            for kind, (body, clients) in KINDS.items():
-                found.setdefault((kind, 2), []).append(await rate(client, body, clients, seconds))
+            await measure(client, 2, found, seconds)
             second.terminate()
             second.wait()
     finally:

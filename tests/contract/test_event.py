@@ -3,6 +3,7 @@
 import pytest
 from builder import NOW
 from contract.world import DONE, FIRST
+from sqlalchemy import delete
 
 from rankd.core.errors import InvalidTransition
 from rankd.core.model.job import Event, State
@@ -12,6 +13,7 @@ from rankd.store.look.adapter_list import adapters
 from rankd.store.look.relay_backlog import relay_backlog
 from rankd.store.record.job_story import past_events, tells_story
 from rankd.store.record.relay_mark import Mark, move_mark
+from rankd.store.schema.table import job_events
 
 
 async def test_events_are_read_until_their_mark_is_moved(world):
@@ -22,11 +24,24 @@ async def test_events_are_read_until_their_mark_is_moved(world):
         Mark.NODES: 2, Mark.QUEUES: 2, Mark.CONFIGURATIONS: 1, Mark.JOBS: 2,
     }  # fmt: skip
     assert [event.name for event in found.events[Mark.NODES]] == ["n1", "n2"]
+    assert set(found.more) == {Mark.NODES, Mark.QUEUES}
     for mark, events in found.events.items():
         await world.write(move_mark, mark, events[-1].event.id)
     again = await world.read(read_unpublished, 10, 5)
     assert [event.name for event in again.events[Mark.NODES]] == ["n3", "n3"]
     assert again.events[Mark.CONFIGURATIONS] == []
+    assert again.more == []
+
+
+async def test_events_behind_a_gap_are_read(world):
+    await world.submit(*["alice"] * 5)
+    last = await world.read(last_id, "job_events")
+    first = last - 4
+    await world.write(move_mark, Mark.JOBS, first)
+    await world.write(lambda c: c.execute(delete(job_events).where(job_events.c.id.between(first + 1, last - 2))))
+    found = await world.read(read_unpublished, 2, 5)
+    assert [event.event.id for event in found.events[Mark.JOBS]] == [last - 1, last]
+    assert Mark.JOBS not in found.more
 
 
 async def test_the_backlog_of_the_relay(world):

@@ -90,7 +90,7 @@ class _Outbox:
     def fill(self, new: Sequence[NamedEvent]) -> bool:
         """Group new events by name in messages of up to `PER_MESSAGE` events. Does nothing while messages are left.
 
-        Returns whether the messages have all events that there are.
+        Returns whether the messages have them now.
         """
         if not new:
             return True
@@ -103,7 +103,7 @@ class _Outbox:
             for start in range(0, len(events), PER_MESSAGE):
                 self._left.append((self.channel.subject(name), events[start : start + PER_MESSAGE]))
         self._last = new[-1].event.id
-        return len(new) < BATCH
+        return True
 
     async def look(self, bus: Bus, now: float) -> Sequence[UnreadableMessage]:
         """Drop what a predecessor has published; returns unreadable messages. Acts once, with the first events."""
@@ -248,7 +248,7 @@ class Relay:
             self._had_many = sum(map(len, new.events.values())) >= MANY
             jobs = self._privacy()
             events = {**new.events, Mark.QUEUES: [_public(event, jobs) for event in new.events[Mark.QUEUES]]}
-            has_all = [outbox.fill(events[outbox.channel.mark]) for outbox in self._outboxes]
+            has_new = [outbox.fill(events[outbox.channel.mark]) for outbox in self._outboxes]
             for outbox in self._outboxes:
                 await self._publish_events(outbox)
             if new.letters:  # after the events: a user's last message with events shows which events are published
@@ -258,7 +258,7 @@ class Relay:
             await self._make_streams()
             return False
         self._waiting.over("events are published again")
-        return not all(has_all) or len(new.letters) == LETTERS
+        return bool(new.more) or not all(has_new) or len(new.letters) == LETTERS
 
     async def _make_streams(self) -> None:
         """Make missing streams. A broker that was killed while it made one has lost it, which only shows here."""

@@ -5,19 +5,19 @@ This read follows every commit. So one statement finds out which kinds have news
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import ColumnElement, Select, func, select
+from sqlalchemy import Column, ColumnElement, Select, and_, func, select
 
 from rankd.config.change import Change as Difference
 from rankd.core.change.job_change import VIA
 from rankd.core.model.notification import Wanted, is_wanted
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.listed import text_of
-from rankd.store.engine.plan import most, newer
+from rankd.store.engine.plan import most
 from rankd.store.record.dead_letter import has_unpublished, unpublished
 from rankd.store.record.relay_mark import Mark
 from rankd.store.schema.table import (
@@ -46,10 +46,11 @@ class NamedEvent(NamedTuple):
 
 
 class Unpublished(NamedTuple):
-    """Dead letters and events that are not published yet; events by kind."""
+    """Dead letters and events that are not published yet; events by kind. ``more``: kinds that have further events."""
 
     letters: Sequence[DeadLetter]
     events: Mapping[Mark, Sequence[NamedEvent]]
+    more: Collection[Mark]
 
 
 class _Kind(NamedTuple):
@@ -95,10 +96,19 @@ def _may_notify(event: str, wanted: int, *, is_task: bool, has_begun: bool) -> b
     return not is_known and is_wanted(event, wanted, is_task=is_task)
 
 
-def _unmarked(mark: Mark, id_: ColumnElement[int]) -> ColumnElement[bool]:
-    """Whether the event with this id comes after the mark."""
-    last = select(func.coalesce(func.max(relay_marks.c.event_id), 0)).where(relay_marks.c.name == mark)
-    return newer(id_, last.scalar_subquery())
+def _marked(mark: Mark) -> ColumnElement[int]:
+    """The id at the mark; 0 before the first event is published."""
+    event = func.coalesce(func.max(relay_marks.c.event_id), 0)
+    return select(event).where(relay_marks.c.name == mark).scalar_subquery()
+
+
+def _is_among_first(mark: Mark, id_: Column[int], number: int) -> ColumnElement[bool]:
+    """Whether an event is one of the first after the mark, by its id.
+
+    With the upper bound, a server sorts and joins only those, however many wait.
+    """
+    first = select(func.min(id_)).where(id_ > _marked(mark)).scalar_subquery()
+    return and_(id_ > _marked(mark), id_ < first + most(number))
 
 
 _MARKED = {
@@ -108,21 +118,19 @@ _MARKED = {
     Mark.JOBS: job_events.c.id,
 }
 _NEWS = select(
-    has_unpublished(), *(_unmarked(mark, select(func.max(id_)).scalar_subquery()) for mark, id_ in _MARKED.items())
+    has_unpublished(),
+    *(func.coalesce(select(func.max(id_)).scalar_subquery(), 0) for id_ in _MARKED.values()),
+    *(_marked(mark) for mark in _MARKED),
 )
-"""Whether there are unpublished letters, and unpublished events of each kind in the order of :data:`_MARKED`."""
+"""Whether there are unpublished letters, the newest event of each kind, and the marks, as :data:`_MARKED` has them."""
 _NODES, _QUEUES, _CONFIGURATIONS, _JOBS = node_events.c, queue_events.c, configurations.c, job_events.c
 _KINDS = {
     Mark.NODES: _Kind(
-        select(_NODES.id, _NODES.node, _NODES.event, _NODES.at, _NODES.actor, _NODES.reason)
-        .where(_unmarked(Mark.NODES, _NODES.id))
-        .order_by(_NODES.id),
+        select(_NODES.id, _NODES.node, _NODES.event, _NODES.at, _NODES.actor, _NODES.reason),
         _node,
     ),
     Mark.QUEUES: _Kind(
-        select(_QUEUES.id, _QUEUES.path, _QUEUES.partition, _QUEUES.event, _QUEUES.at, _QUEUES.actor)
-        .where(_unmarked(Mark.QUEUES, _QUEUES.id))
-        .order_by(_QUEUES.id),
+        select(_QUEUES.id, _QUEUES.path, _QUEUES.partition, _QUEUES.event, _QUEUES.at, _QUEUES.actor),
         _queue,
     ),
     Mark.CONFIGURATIONS: _Kind(
@@ -132,9 +140,7 @@ _KINDS = {
             _CONFIGURATIONS.at,
             _CONFIGURATIONS.actor,
             _CONFIGURATIONS.changes,
-        )
-        .where(_unmarked(Mark.CONFIGURATIONS, _CONFIGURATIONS.id))
-        .order_by(_CONFIGURATIONS.id),
+        ),
         _configuration,
     ),
     Mark.JOBS: _Kind(
@@ -154,9 +160,7 @@ _KINDS = {
             job_notifications.c.has_begun,
         )
         .join_from(job_events, jobs, jobs.c.id == _JOBS.job_id)
-        .outerjoin(job_notifications, job_notifications.c.job_id == func.coalesce(jobs.c.array_job, jobs.c.id))
-        .where(_unmarked(Mark.JOBS, _JOBS.id))
-        .order_by(_JOBS.id),
+        .outerjoin(job_notifications, job_notifications.c.job_id == func.coalesce(jobs.c.array_job, jobs.c.id)),
         _job,
     ),
 }
@@ -164,13 +168,14 @@ _KINDS = {
 
 def read_unpublished(connection: Connection, most_events: int, most_letters: int) -> Unpublished:
     """The oldest of each kind, in one transaction, since a transaction's beginning and end cost more than rows."""
-    has_letters, *has_events = connection.execute(_NEWS).one()
+    has_letters, *numbers = connection.execute(_NEWS).one()
+    newest = dict(zip(_MARKED, numbers, strict=False))
+    marks = dict(zip(_MARKED, numbers[len(newest) :], strict=True))
+    events = {mark: _read(connection, mark, most_events) if newest[mark] > marks[mark] else [] for mark in _MARKED}
     return Unpublished(
         letters=unpublished(connection, most_letters) if has_letters else [],
-        events={
-            mark: _read(connection, mark, most_events) if is_new else []
-            for mark, is_new in zip(_MARKED, has_events, strict=True)
-        },
+        events=events,
+        more=[mark for mark, some in events.items() if some and some[-1].event.id < newest[mark]],
     )
 
 
@@ -181,7 +186,8 @@ def _read(connection: Connection, mark: Mark, number: int) -> list[NamedEvent]:
 
 @cache
 def _query(mark: Mark, number: int) -> Select[Any]:
-    return _KINDS[mark].query.limit(most(number))
+    id_ = _MARKED[mark]
+    return _KINDS[mark].query.where(_is_among_first(mark, id_, number)).order_by(id_)
 
 
 class LastPublished(NamedTuple):
