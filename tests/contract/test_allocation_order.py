@@ -13,7 +13,7 @@ from rankd.core.admission.submitter import Submitter
 from rankd.core.change.job_action import MOST_ON_THEIR_WAY, cancel
 from rankd.core.change.job_update import Task
 from rankd.store.engine.last_id import last_id
-from rankd.store.feed.job_end import with_other_limits
+from rankd.store.feed.job_end import happened_since, with_other_limits
 from rankd.store.record.allocation_order import (
     carried_out,
     crowded,
@@ -142,6 +142,7 @@ async def test_a_running_job_gets_another_time_limit(store):
     assert (event["actor"], json.loads(event["detail"])["via"]) == ("alice", "n9")
     assert await given(store, "n1") == [(1, None, 300.0)]
     assert await store.read(with_other_limits, before["revision"]) == [1]
+    assert await store.read(happened_since, before["revision"]) == (False, True)
     assert await store.read(with_other_limits, row["revision"]) == []
     reply = await updated(store, job, add_time_limit_s=1.0)
     assert [failed.code for failed in reply.failed] == ["admins_only"]

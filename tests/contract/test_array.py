@@ -20,6 +20,7 @@ from rankd.store.look.job_filter import by_record, job_ids
 from rankd.store.look.job_name import record_of
 from rankd.store.look.job_name import records_of as shown_records_of
 from rankd.store.record.allocation import NewAllocation, commit_allocations
+from rankd.store.record.application import memberships
 from rankd.store.record.array import (
     cancel_rests,
     end_arrays,
@@ -194,13 +195,22 @@ async def test_the_last_cancelled_task_ends_the_array(store):
     }  # fmt: skip
 
 
+async def test_to_which_applications_and_arrays_jobs_belong(store):
+    array = await submit_array(store, "0-1", application="app")
+    [task] = await store.write(split_first, array, 1, "x", NOW)
+    [single] = await store.submit("alice")
+    found = await store.read(memberships, [array, task, single, 999])
+    assert (set(found.applications), found.arrays) == ({array, task}, {task: array})
+    assert await store.read(memberships, []) == ({}, {})
+
+
 async def test_numbers_follow_the_events_of_tasks(store):
     array = await submit_array(store, "0-1")
     tasks = await store.write(split_first, array, 2, "x", NOW)
 
     def lose(connection):
         change = Change(job=tasks[0], state=State.PENDING, event=Event.ALLOCATE, actor="x")
-        return count_tasks(connection, [change], NOW), ends_of(connection, [array], NOW)
+        return count_tasks(connection, [change], {tasks[0]: array}, NOW), ends_of(connection, [array], NOW)
 
     assert await store.write(lose) == ([], [])
     assert (await numbers(store, array))["n_active"] == 1

@@ -23,7 +23,7 @@ from rankd.store.feed import job as job_feed
 from rankd.store.feed.application import begun_applications, changing_applications
 from rankd.store.feed.association import associations_version, read_associations, unconfigured_users
 from rankd.store.feed.charge import open_charges
-from rankd.store.feed.job_end import has_freed_room
+from rankd.store.feed.job_end import happened_since
 from rankd.store.feed.newest import newest
 from rankd.store.feed.occupancy import open_since, read_open
 from rankd.store.feed.order import new_jobs_since, newest_generation, read_delta, read_leaves, staged_generation
@@ -66,11 +66,11 @@ async def test_an_allocation_counts_from_when_it_was_made_until_it_starts(store)
 
 async def test_only_ends_of_jobs_free_room(world):
     last = await world.read(last_id, "job_events")
-    assert await world.read(has_freed_room, 0)
-    assert not await world.read(has_freed_room, last)
+    assert (await world.read(happened_since, 0)).has_freed_room
+    assert await world.read(happened_since, last) == (False, False)
     for node in ("n1", "n2"):
         await world.report(node, 3, RUNNING, "ended", exit_status=0)
-    assert await world.read(has_freed_room, last)
+    assert await world.read(happened_since, last) == (True, False)
 
 
 async def test_before_the_first_generation_there_is_no_newest_one(store):

@@ -17,8 +17,8 @@ from rankd.store.engine.last_id import last_id
 from rankd.store.feed.new_pending import AT_ONCE, Newest, NewPending, newest, pending_between
 from rankd.store.record.application import (
     application_of,
-    applications_of,
     follow,
+    memberships,
     overdue_applications,
     save_waiting_applications,
 )
@@ -282,7 +282,7 @@ async def application_states(store):
 async def test_an_application_lives_as_its_jobs_do(store):
     await store.add_nodes("n1")
     jobs = await store.submit("alice", "bob", request={"application": "app"})
-    [id_] = set((await store.read(applications_of, jobs)).values())
+    [id_] = set((await store.read(memberships, jobs)).applications.values())
     queue = store.catalog.queues["default", "root.default"]
     assert await store.write(application_of, queue, "app", NOW) == id_
     assert await store.write(application_of, queue, None, NOW) is None

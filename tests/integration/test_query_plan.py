@@ -20,7 +20,7 @@ from rankd.store.feed.charge import open_charges
 from rankd.store.feed.event import read_unpublished
 from rankd.store.feed.factor_value import stored_values
 from rankd.store.feed.job import load_columns, load_jobs
-from rankd.store.feed.job_end import has_freed_room
+from rankd.store.feed.job_end import happened_since, with_other_limits
 from rankd.store.feed.new_pending import pending_between
 from rankd.store.feed.notification import due_in, missed_events, next_lane, noted_until
 from rankd.store.feed.occupancy import read_open
@@ -142,7 +142,8 @@ def watched(verb, *arguments, **named):
         (open_orders, [["n1"]]),
         (untaken, []),
         (read_shape, [FIRST]),
-        (has_freed_room, [1]),
+        (happened_since, [1]),
+        (with_other_limits, [1]),
         (changing_applications, [[1, 2]]),
         (begun_applications, [1]),
         (stored_values, [["luck"]]),

@@ -19,11 +19,12 @@ Value = str | int | float | bool | None
 class JobState(msgspec.Struct, frozen=True, kw_only=True):
     """The values of a job that a decision needs. ``array_job`` and ``array_task``: its array and its index.
 
-    ``array``: of an array, the indices that are pending in its record.
+    ``array``: of an array, the indices that are pending in its record. ``revision``: its last event.
     """
 
     user: str
     state: State
+    revision: int = 0
     held: bool
     held_by: str | None = None
     blocked_by: str | None

@@ -27,7 +27,7 @@ from rankd.services.scheduler.placed_jobs import JobCost, PlacedJobs
 from rankd.services.scheduler.scheduled_queues import ScheduledQueues
 from rankd.store.engine.connection import Connection
 from rankd.store.feed.application import begun_applications
-from rankd.store.feed.job_end import has_freed_room, with_other_limits
+from rankd.store.feed.job_end import happened_since, with_other_limits
 from rankd.store.feed.newest import Newest, newest
 from rankd.store.feed.occupancy import open_since, read_open
 from rankd.store.feed.order import new_jobs_since, newest_generation, read_delta, read_leaves, staged_generation
@@ -152,9 +152,10 @@ class SchedulingSource:
         if last.job_event > self._revision:
             if self._read_jobs(connection) and self.staleness.is_stale:
                 self.triggers.add(SUBMITTED)
-            if has_freed_room(connection, self._revision):
+            happened = happened_since(connection, self._revision)
+            if happened.has_freed_room:
                 self.triggers.add(ENDED)
-            if limited := with_other_limits(connection, self._revision):
+            if happened.changes_limits and (limited := with_other_limits(connection, self._revision)):
                 self._occupancy.forget(limited)
                 self.triggers.add(LIMITED)
             self._revision = last.job_event
@@ -166,19 +167,26 @@ class SchedulingSource:
     def _read_jobs(self, connection: Connection) -> bool:
         """Read jobs that changed; returns whether any of them is eligible."""
         is_any_eligible = False
-        arrays, tasks = changed_arrays(connection, self._revision), changed_tasks(connection, self._revision)
+        of_arrays = False
         for changes in changed_jobs(connection, self._revision, with_users=self._with_users):
             if changes.pending is not None:
                 self.pending.put(changes.pending, lambda job: read_shape(connection, job))
                 is_any_eligible |= bool(changes.pending.is_eligible.any())
             self.pending.drop(changes.gone)
+            of_arrays |= changes.of_arrays
+        if of_arrays:
+            self._read_arrays(connection)
+        return is_any_eligible
+
+    def _read_arrays(self, connection: Connection) -> None:
+        """Read arrays and tasks that changed."""
+        arrays, tasks = changed_arrays(connection, self._revision), changed_tasks(connection, self._revision)
         known = self.pending.arrays
         if any(array.id in known and array.tasks > known[array.id].tasks for array in arrays):
             self.triggers.add(SUBMITTED)
         known.update((array.id, array) for array in arrays)
         self.pending.tasks.update((task.id, task) for task in tasks)
         self.pending.read_indices(lambda arrays: indices_in(connection, arrays))
-        return is_any_eligible
 
     def _read_nodes(self, connection: Connection) -> None:
         """Read all nodes. A type that no node offers and no queue limits matters only as a reason for waiting."""

@@ -72,8 +72,7 @@ def bulk_insert(connection: Connection, table: str, columns: Sequence[str], rows
 
 def insert_all(connection: Connection, *new: NewRows) -> None:
     """Insert rows into several tables. If they are few, a server gets them in one message."""
-    are_few = all(len(some.rows) <= FEW for some in new)
-    with unread(connection) if are_few else nullcontext():
+    with unread_if_few(connection, max(len(some.rows) for some in new)):
         for some in new:
             bulk_insert(connection, *some)
 
@@ -105,6 +104,11 @@ def stream(
     The query runs in the transaction of ``connection``, so it sees the same state as all others there.
     """
     return _bulk(connection.dialect.name).stream(connection, sql, parameters, batch)
+
+
+def unread_if_few(connection: Connection, number: int) -> AbstractContextManager[object]:
+    """As :func:`unread` while this many new rows are inserted, if they are so few that a server gets no ``COPY``."""
+    return unread(connection) if number <= FEW else nullcontext()
 
 
 def unread(connection: Connection) -> AbstractContextManager[object]:

@@ -5,12 +5,13 @@ Uses SQLAlchemy Core, although the scheduler asks at every wake-up: without news
 
 from __future__ import annotations
 
-from sqlalchemy import bindparam, select
+from typing import NamedTuple
+
+from sqlalchemy import and_, bindparam, case, func, select
 
 from rankd.core.model.job import Event, State
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.listed import written
-from rankd.store.engine.plan import most
 from rankd.store.schema.table import job_events, jobs
 
 _FREES = written(
@@ -23,23 +24,27 @@ _FREES = written(
     Event.LOSE_NODE,
     Event.EXCEED_MEMORY,
 )
-_FREEING = (
-    select(job_events.c.id)
-    .where(job_events.c.id > bindparam("revision"), job_events.c.event.in_(_FREES))
-    .limit(most(1))
-)
-
-
+_CHANGES_LIMIT = (job_events.c.event == Event.UPDATE.value, job_events.c.state == State.RUNNING.value)
+_HAPPENED = select(
+    func.count(case((job_events.c.event.in_(_FREES), 1))), func.count(case((and_(*_CHANGES_LIMIT), 1)))
+).where(job_events.c.id > bindparam("revision"))
+"""It counts, so that a server reads the new events by their ids, not all events until it finds one of these."""
 _LIMITED = (
     select(jobs.c.allocation_id)
     .join_from(job_events, jobs, jobs.c.id == job_events.c.job_id)
     .where(
         job_events.c.id > bindparam("revision"),
-        job_events.c.event == Event.UPDATE.value,
-        job_events.c.state == State.RUNNING.value,
+        *_CHANGES_LIMIT,
         jobs.c.allocation_id.is_not(None),
     )
 )
+
+
+class Happened(NamedTuple):
+    """Whether an event may have released nodes or a quota, and whether one may have changed a running job's limit."""
+
+    has_freed_room: bool
+    changes_limits: bool
 
 
 def with_other_limits(connection: Connection, revision: int) -> list[int]:
@@ -47,6 +52,6 @@ def with_other_limits(connection: Connection, revision: int) -> list[int]:
     return list(connection.execute(_LIMITED, {"revision": revision}).scalars())
 
 
-def has_freed_room(connection: Connection, revision: int) -> bool:
-    """Whether any job event after this one may have released nodes or a quota."""
-    return connection.execute(_FREEING, {"revision": revision}).first() is not None
+def happened_since(connection: Connection, revision: int) -> Happened:
+    """What the job events after this one have been."""
+    return Happened(*(number > 0 for number in connection.execute(_HAPPENED, {"revision": revision}).one()))

@@ -58,6 +58,7 @@ _INDICES = (
 _CHANGED_TASKS = by_index(_TASKS.where(jobs.c.revision > bindparam("revision")), jobs, "jobs_revision")
 _USERS = 'j."user", j.groups'
 _NO_USERS = "NULL, NULL"
+_OF_ARRAY = "j.array IS NOT NULL OR j.array_job IS NOT NULL"
 _TYPES = [np.int64] * 6 + [np.float64] * 2 + [np.bool_]
 
 BATCH = 20_000
@@ -106,10 +107,14 @@ class PendingArray(NamedTuple):
 
 
 class PendingChanges(NamedTuple):
-    """Changed jobs. ``pending``: the pending ones, None if there are none; ``gone``: the ids of the others."""
+    """Changed jobs. ``pending``: the pending ones, None if there are none; ``gone``: the ids of the others.
+
+    ``of_arrays``: whether any of them is an array or a task.
+    """
 
     pending: PendingBatch | None
     gone: list[int]
+    of_arrays: bool
 
 
 def all_pending(connection: Connection, *, with_users: bool) -> Iterator[PendingBatch]:
@@ -121,11 +126,12 @@ def all_pending(connection: Connection, *, with_users: bool) -> Iterator[Pending
 
 def changed_jobs(connection: Connection, revision: int, *, with_users: bool) -> Iterator[PendingChanges]:
     """Yield the jobs that had an event after this one, batch by batch."""
-    query = f"SELECT {_names(with_users)}, j.state FROM jobs j WHERE j.revision > ?"
+    query = f"SELECT {_names(with_users)}, {_OF_ARRAY}, j.state FROM jobs j WHERE j.revision > ?"
     for rows in stream(connection, query, (revision,), BATCH):
-        pending = [row[:-1] for row in rows if row[-1] == State.PENDING]
+        pending = [row[:-2] for row in rows if row[-1] == State.PENDING]
         gone = [row[0] for row in rows if row[-1] != State.PENDING]
-        yield PendingChanges(PendingBatch.of_rows(pending) if pending else None, gone)
+        of_arrays = any(row[-2] for row in rows)
+        yield PendingChanges(PendingBatch.of_rows(pending) if pending else None, gone, of_arrays)
 
 
 def all_arrays(connection: Connection) -> list[PendingArray]:

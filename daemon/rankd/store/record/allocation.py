@@ -21,7 +21,7 @@ from rankd.core.model.quantity import Resources
 from rankd.core.placement.reason_name import job_in, with_name
 from rankd.store.engine.bulk import NewRows, bulk_insert, insert_all
 from rankd.store.engine.connection import Connection
-from rankd.store.engine.last_id import last_id
+from rankd.store.engine.last_id import last_ids
 from rankd.store.engine.listed import values_of
 from rankd.store.engine.prepared import run_each
 from rankd.store.engine.word import TEXTS
@@ -48,7 +48,6 @@ _COLUMNS = (
 _REASON_COLUMNS = ("queue_id", "shape", "time_limit_s", "user", "application_id", "reason", "fact")
 
 _UP = select(nodes.c.name).where(nodes.c.state == NodeState.UP.value, nodes.c.name.in_(values_of("names", TEXTS)))
-_REVISIONS = select(jobs.c.id, jobs.c.revision).where(jobs.c.id.in_(values_of("jobs")))
 _ALL_REASONS = delete(wait_reasons)
 _TASK_NAMES = select(jobs.c.id, jobs.c.array_job, jobs.c.array_task).where(
     jobs.c.id.in_(values_of("jobs")), jobs.c.array_job.is_not(None)
@@ -113,10 +112,10 @@ def commit_allocations(connection: Connection, new: Sequence[NewAllocation], cyc
     The others were cancelled or held meanwhile, or one of their nodes accepts no more jobs, or one of their devices is
     no longer offered.
     """
-    first = last_id(connection, "allocations") + 1
+    last, last_event = last_ids(connection, "allocations", "job_events")
     devices = devices_of_nodes(connection, {node for entry in new if _uses_devices(entry) for node in entry.nodes})
     tasks = _with_tasks(connection, _possible(connection, new, devices), now)
-    possible = list(enumerate(tasks, start=first))
+    possible = list(enumerate(tasks, start=last + 1))
     if not possible:
         return 0
     rows = [
@@ -131,7 +130,8 @@ def commit_allocations(connection: Connection, new: Sequence[NewAllocation], cyc
         NewRows("allocation_nodes", ("allocation_id", "node", "resources"), parts),
     )
     insert_devices(connection, [row for id_, entry in possible for row in devices.rows(id_, entry.devices)])
-    apply_changes(connection, [_change(id_, entry) for id_, entry in possible], now)
+    is_newest = not any(entry.of_array for entry in tasks)  # else tasks got records, which is an event
+    apply_changes(connection, [_change(id_, entry) for id_, entry in possible], now, last_event if is_newest else None)
     return len(possible)
 
 
@@ -150,12 +150,11 @@ def _possible(connection: Connection, new: Sequence[NewAllocation], devices: Dev
     """
     up = _nodes_up(connection, {node for entry in new for node in entry.nodes})
     states = read_states(connection, [entry.job for entry in new])
-    revisions = _revisions(connection, [entry.job for entry in new])
     possible = []
     for entry in new:
         # popped: a job that is named twice is allocated once
         state = states.get(entry.job) if entry.of_array else states.pop(entry.job, None)
-        is_unchanged = state is not None and state.state is State.PENDING and revisions[entry.job] == entry.revision
+        is_unchanged = state is not None and state.state is State.PENDING and state.revision == entry.revision
         if not is_unchanged or not up.issuperset(entry.nodes):
             continue
         is_asked = GPU in entry.resources
@@ -196,10 +195,6 @@ def _change(allocation: int, entry: NewAllocation) -> Change:
 
 def _nodes_up(connection: Connection, names: Collection[str]) -> set[str]:
     return set(connection.execute(_UP, {"names": names}).scalars())
-
-
-def _revisions(connection: Connection, wanted: Sequence[int]) -> dict[int, int]:
-    return {row[0]: row[1] for row in connection.execute(_REVISIONS, {"jobs": wanted})}
 
 
 def save_reasons(

@@ -24,7 +24,6 @@ from rankd.store.engine.prepared import run_each
 from rankd.store.schema.table import arrays, jobs
 
 _OF = arrays.c
-_ARRAYS = select(jobs.c.id, jobs.c.array_job).where(jobs.c.id.in_(values_of("jobs")), jobs.c.array_job.is_not(None))
 _ADD = (
     update(arrays).where(_OF.job_id == bindparam("of")).values({name: _OF[name] + bindparam(name) for name in COUNTED})
 )
@@ -70,12 +69,15 @@ def insert_arrays(connection: Connection, new: Sequence[tuple[int, AcceptedJob]]
     bulk_insert(connection, "arrays", (*names, *zeros), rows)
 
 
-def count_tasks(connection: Connection, changes: Sequence[Change], now: float) -> list[Change]:
-    """Add these changes of tasks to what is known of their arrays; returns the ends of arrays with no task left."""
-    found = connection.execute(_ARRAYS, {"jobs": [change.job for change in changes]}).all()
-    if not found:
+def count_tasks(
+    connection: Connection, changes: Sequence[Change], array_of: Mapping[int, int], now: float
+) -> list[Change]:
+    """Add these changes of tasks to what is known of their arrays; returns the ends of arrays with no task left.
+
+    ``array_of``: the arrays of the jobs that are tasks.
+    """
+    if not array_of:
         return []
-    array_of = {row[0]: row[1] for row in found}
     _mark(connection, marks_of(changes, array_of))
     sums = {array: added for array, added in counts_of(changes, array_of).items() if added}
     run_each(

@@ -23,12 +23,12 @@ from rankd.core.change.job_change import VIA, Change, JobState, Value
 from rankd.core.model.application import ApplicationEvent
 from rankd.core.model.index_set import written
 from rankd.core.model.job import AcceptedJob, Event, State, name_of, next_state
-from rankd.store.engine.bulk import NewRows, bulk_insert, bulk_update, insert_all
+from rankd.store.engine.bulk import NewRows, bulk_insert, bulk_update, insert_all, unread_if_few
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.last_id import last_id, last_ids
 from rankd.store.engine.listed import listed, text_of
 from rankd.store.engine.word import VALUES
-from rankd.store.record.application import application_of, applications_of, follow
+from rankd.store.record.application import application_of, follow, memberships
 from rankd.store.record.array_count import count_tasks, insert_arrays
 from rankd.store.record.catalog import Catalog, add_association
 from rankd.store.record.dependency import insert_waits, stored_dependencies
@@ -67,6 +67,7 @@ _STATES = select(
     _OF.array_job,
     _OF.array_task,
     _OF.array,
+    _OF.revision,
 ).join_from(_WANTED, jobs, _OF.id == _WANTED.c.value)
 
 
@@ -275,8 +276,8 @@ def association_of(connection: Connection, accepted: AcceptedJob, catalog: Catal
     return catalog.associations[pair]
 
 
-def apply_changes(connection: Connection, changes: Sequence[Change], now: float) -> None:
-    """Record events and change jobs accordingly, in this order.
+def apply_changes(connection: Connection, changes: Sequence[Change], now: float, last_event: int | None = None) -> None:
+    """Record events and change jobs accordingly, in this order. ``last_event``: the newest event, if it is known.
 
     Raises:
         InvalidTransition: a job's state does not allow an event; the error has the job's events so far. The caller has
@@ -284,11 +285,12 @@ def apply_changes(connection: Connection, changes: Sequence[Change], now: float)
     """
     if not changes:
         return
-    first = last_id(connection, "job_events") + 1
+    first = (last_id(connection, "job_events") if last_event is None else last_event) + 1
     with tells_story(connection):
         states = [next_state(change.job, change.state, change.event) for change in changes]
     concerned = [change for change in changes if change.event in _TELLS]
-    left = applications_of(connection, [change.job for change in concerned]) if concerned else {}
+    counted = [change for change in changes if change.event in _TELLS or change.event is Event.START]
+    left, array_of = memberships(connection, [change.job for change in counted])
     events = []
     columns_of: dict[int, dict[str, Value]] = {}
     for event, (change, after) in enumerate(zip(changes, states, strict=True), start=first):
@@ -301,12 +303,11 @@ def apply_changes(connection: Connection, changes: Sequence[Change], now: float)
         columns_of[change.job] = columns_of.get(change.job, {}) | columns
     for job, waited in count_waits(connection, changes, now).items():
         columns_of[job] |= waited
-    bulk_insert(connection, "job_events", EVENT_COLUMNS, events)
-    _update_jobs(connection, columns_of)
+    with unread_if_few(connection, len(events)):
+        bulk_insert(connection, "job_events", EVENT_COLUMNS, events)
+        _update_jobs(connection, columns_of)
     _tell_applications(connection, concerned, left, now)
-    counted = [change for change in changes if change.event in _TELLS or change.event is Event.START]
-    if counted:
-        apply_changes(connection, count_tasks(connection, counted, now), now)
+    apply_changes(connection, count_tasks(connection, counted, array_of, now), now)
 
 
 _SETTLES = (Event.HOLD, Event.RELEASE, Event.UPDATE, Event.ELIGIBLE)
@@ -363,9 +364,10 @@ def read_states(connection: Connection, jobs: Sequence[int]) -> dict[int, JobSta
             requeues=requeues,
             cancelled_by=by,
             cancelled_via=via,
-            array_job=task_of[0],
-            array_task=task_of[1],
-            array=task_of[2],
+            array_job=rest[0],
+            array_task=rest[1],
+            array=rest[2],
+            revision=rest[3],
         )
-        for id_, user, state, held, held_by, blocked, urgency, allocation, requeue, requeues, by, via, *task_of in rows
+        for id_, user, state, held, held_by, blocked, urgency, allocation, requeue, requeues, by, via, *rest in rows
     }
