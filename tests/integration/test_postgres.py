@@ -18,7 +18,7 @@ from rankd.store.engine.last_id import last_id
 from rankd.store.engine.postgres import MAX_GROUP, WRITE_LOCK, PostgresDatabase
 from rankd.store.engine.postgres_connection import engine_of
 from rankd.store.engine.postgres_message import Beginning
-from rankd.store.feed import event, new_pending
+from rankd.store.feed import event, job_end, new_pending
 from rankd.store.record.catalog import sync_catalog
 from rankd.store.record.node import record_node_event
 from rankd.store.record.relay_mark import Mark
@@ -346,6 +346,38 @@ async def test_an_intake_reads_only_the_jobs_that_others_have_stored(database):
     shown = await database.write(plan)
     assert "Index Scan using job_events_pkey" in shown
     assert "Index Scan using jobs_pkey" in shown
+
+
+async def test_the_scheduler_reads_only_new_events(database):
+    """The server would take a third of all events for new ones, as long as it has no statistics of them."""
+
+    def plan(connection):
+        for statement in (JOBS, EVENTS):
+            connection.exec_driver_sql(statement.replace("3000", "30000"))
+        bound = job_end._HAPPENED.params(revision=29_990)
+        explained = bound.compile(connection, compile_kwargs={"literal_binds": True})
+        return "\n".join(connection.exec_driver_sql(f"EXPLAIN {explained}").scalars())
+
+    assert "Seq Scan" not in await database.write(plan)
+
+
+async def test_a_query_that_fails_before_the_commit_leaves_no_doubt(database):
+    def slow_at_the_end(connection, _):
+        note(connection)
+        connection.exec_driver_sql("SET LOCAL statement_timeout TO 20")
+
+    with pytest.raises(Unavailable) as caught:
+        await database.write_observed("SELECT pg_sleep(count(*)) FROM node_events", slow_at_the_end)
+    assert caught.value.code == "storage_failed"
+    await database.write(note)
+    assert await database.read(numbers) == [1]
+
+
+@pytest.mark.parametrize("query", ["SELECT 1 WHERE false", "SELECT generate_series(1, 2)"])
+async def test_a_query_without_one_row_fails_before_the_work(database, query):
+    with pytest.raises(ValueError, match="one row"):
+        await database.write_observed(query, lambda connection, _: note(connection))
+    assert await database.read(numbers) == []
 
 
 async def test_more_works_than_in_a_file_share_a_transaction(database):

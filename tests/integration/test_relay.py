@@ -128,6 +128,29 @@ async def test_what_was_not_acknowledged_is_sent_again_before_what_comes_later(b
             assert len(of_user) == PER_MESSAGE + 1
 
 
+async def test_what_was_stored_without_an_answer_is_not_sent_again(broker, tmp_path, monkeypatch):
+    """The broker forgets the ids of messages after some minutes, and an outage may last longer."""
+    async with a_stage(broker, tmp_path) as cluster:
+        await cluster.submit(builder.accepted("alice"), builder.accepted("bob"))
+        publish, sent = cluster.bus.publish_durably, []
+
+        async def lose_an_answer(subject, message, message_id):
+            sent.append(subject)
+            await publish(subject, message, message_id)
+            if subject.endswith("bob"):
+                raise Unavailable("bus_unavailable", "the answer is lost")
+
+        monkeypatch.setattr(cluster.bus, "publish_durably", lose_an_answer)
+        relay = Relay(cluster.database, cluster.bus, "intake", time.time)
+        await relay.run_once()
+        await relay_all(relay)
+        assert [subject for subject in sent if ".event.job." in subject] == [
+            "rankd.v1.event.job.alice",
+            "rankd.v1.event.job.bob",
+        ]
+        assert cluster.rows("SELECT event_id FROM relay_marks WHERE name = 'job_events'") == [(2,)]
+
+
 async def test_what_happens_to_queues_is_published(broker, tmp_path):
     async with a_stage(broker, tmp_path) as cluster:
         before = builder.parent("root", builder.leaf("root.a"), builder.leaf("root.b"))

@@ -54,9 +54,11 @@ PER_MESSAGE = 500
 """Even with the longest names, a message of 500 events is small enough for any broker."""
 LOOK_EVERY_S = 1.0
 MANY = 10
+"""After a round with at least this many events, the relay rests. So while there are many, it takes the lock of all
+writers less often, for more of them at once."""
 REST = 3.0
-"""After a round with at least `MANY` events, it rests this many times the round's duration. So while there are many,
-it takes the lock of all writers less often, for more of them at once."""
+"""It rests for this many times the round's duration, up to `REST_MOST_S`."""
+REST_MOST_S = 0.1
 ROUND_S = 60.0
 
 Message = JobEvents | NodeEvents | QueueEvents | ConfigurationEvents
@@ -90,7 +92,7 @@ class _Outbox:
     def fill(self, new: Sequence[NamedEvent]) -> bool:
         """Group new events by name in messages of up to `PER_MESSAGE` events. Does nothing while messages are left.
 
-        Returns whether the messages have them now.
+        Returns False if it did nothing with these.
         """
         if not new:
             return True
@@ -106,7 +108,10 @@ class _Outbox:
         return True
 
     async def look(self, bus: Bus, now: float) -> Sequence[UnreadableMessage]:
-        """Drop what a predecessor has published; returns unreadable messages. Acts once, with the first events."""
+        """Drop what is in the stream already; returns unreadable messages.
+
+        Acts with the first events, which a predecessor may have published, and after an error.
+        """
         passed: list[UnreadableMessage] = []
         if self._last is None or self._looked:
             return passed
@@ -142,6 +147,7 @@ class _Outbox:
                 left.append((subject, events))
         self._left = left
         if errors := [end for end in ends if end is not None]:
+            self._looked = False  # some may be stored, and the broker forgets their ids after a while
             raise errors[0]
 
     async def _send(self, bus: Bus, subject: str, events: Sequence[Event]) -> None:
@@ -219,7 +225,7 @@ class Relay:
             begun = time.monotonic()
             if not await self.run_once():
                 if self._had_many:
-                    await asyncio.sleep(min(REST * (time.monotonic() - begun), LOOK_EVERY_S))
+                    await asyncio.sleep(min(REST * (time.monotonic() - begun), REST_MOST_S))
                 await self.wake.wait(LOOK_EVERY_S)
 
     async def run_once(self) -> bool:
@@ -254,6 +260,7 @@ class Relay:
             if new.letters:  # after the events: a user's last message with events shows which events are published
                 await self._publish_letters(new.letters)
         except Unavailable as error:  # the broker is away, or a disk is full
+            self._had_many = False
             self._waiting.note(f"events wait: {error.message}", f"events still wait: {error.message}")
             await self._make_streams()
             return False

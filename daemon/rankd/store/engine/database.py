@@ -51,6 +51,9 @@ class Database(AbstractAsyncContextManager["Database", None], Protocol):
         """As :meth:`write`; ``work`` gets the query's row as it is before, and the result comes with the one after.
 
         ``query``: text without parameters, for one row. A server answers it in the messages that begin and commit.
+
+        Raises:
+            RoleLost, Unavailable: as :meth:`write`.
         """
 
     async def read(self, work: Callable[[Connection], T]) -> T:

@@ -179,7 +179,7 @@ class PostgresDatabase(Database):
                 result = work(connection)
                 if role is not None:
                     self._lease(role).left_s()
-                with unknown_outcome():
+                with unknown_outcome(connection):
                     row = None if query is None else row_at_commit(connection, query)
                     transaction.commit()
         except Unavailable as error:

@@ -28,8 +28,8 @@ class PostgresBulk:
     ) -> None:
         """See :func:`.bulk.bulk_insert`."""
         if len(rows) <= FEW:
-            for some in row_parts(rows, AT_ONCE):
-                connection.exec_driver_sql(_insert(table, tuple(columns), len(some)), tuple(chain.from_iterable(some)))
+            for row in rows:
+                connection.exec_driver_sql(_insert(table, tuple(columns)), tuple(row))
         else:
             _copy(connection, table, columns, rows)
 
@@ -108,10 +108,9 @@ def _copy(connection: Connection, table: str, columns: Sequence[str], rows: Sequ
 
 
 @lru_cache(maxsize=128)
-def _insert(table: str, columns: tuple[str, ...], number: int) -> str:
+def _insert(table: str, columns: tuple[str, ...]) -> str:
     names = ", ".join(f'"{name}"' for name in columns)
-    values = ", ".join([f"({', '.join('?' * len(columns))})"] * number)
-    return f"INSERT INTO {table} ({names}) VALUES {values}"
+    return f"INSERT INTO {table} ({names}) VALUES ({', '.join('?' * len(columns))})"
 
 
 @lru_cache(maxsize=128)

@@ -17,6 +17,7 @@ import psycopg
 from psycopg.abc import Buffer
 from psycopg.adapt import AdaptersMap, Dumper, Loader
 from psycopg.conninfo import conninfo_to_dict
+from psycopg.pq import TransactionStatus
 from psycopg.types.numeric import Int8Dumper
 from psycopg.types.string import StrDumperUnknown
 from sqlalchemy import Connection, Engine, Row, create_engine, event
@@ -248,20 +249,36 @@ def engine_of(
             driver.read_soon(statements)
         else:
             result = connection.exec_driver_sql("; ".join(statements))
-            connection.info[_AT_BEGIN] = result.first() if result.returns_rows else None
+            rows = result.fetchmany(2) if result.returns_rows else []
+            result.close()
+            connection.info[_AT_BEGIN] = rows[0] if len(rows) == 1 else None
 
     event.listen(engine, "begin", begin_transaction)
     return engine
 
 
 def row_at_begin(connection: Connection) -> Row[Any]:
-    """The row of the last statement of the beginning of this transaction that returned one."""
-    return cast("Row[Any]", connection.info[_AT_BEGIN])
+    """The row of the last statement of the beginning of this transaction that returns rows.
+
+    Raises:
+        ValueError: it returned none, or several.
+    """
+    row = connection.info[_AT_BEGIN]
+    if row is None:
+        raise ValueError("the query at the beginning of a transaction has to return one row")
+    return cast("Row[Any]", row)
 
 
 def row_at_commit(connection: Connection, query: str) -> Row[Any]:
-    """Commit; returns the query's row, read just before, with the same message. It has no parameters."""
-    return connection.exec_driver_sql(f"{query}; COMMIT").one()
+    """Commit; returns the query's row, read just before, with the same message. It has no parameters.
+
+    Raises:
+        UnknownOutcome: there was no row.
+    """
+    row = connection.exec_driver_sql(f"{query}; COMMIT").first()
+    if row is None:
+        raise UnknownOutcome("the query with the commit returned nothing")
+    return row
 
 
 def is_lock_conflict(error: BaseException) -> bool:
@@ -287,16 +304,18 @@ def storage_failures(done: str) -> Iterator[None]:
 
 
 @contextmanager
-def unknown_outcome() -> Iterator[None]:
-    """For a commit. A commit that was refused is raised unchanged.
+def unknown_outcome(connection: Connection) -> Iterator[None]:
+    """For a commit. If it was certainly not committed, the error is raised unchanged.
 
     Raises:
         UnknownOutcome: the server was lost before its answer, so what was written may be there or not.
     """
+    server = driver_of(connection).pgconn
     try:
         yield
     except DBAPIError as error:
-        if isinstance(error.orig, TEMPORARY):
+        has_failed = server.transaction_status == TransactionStatus.INERROR  # a query before the commit
+        if isinstance(error.orig, TEMPORARY) and not has_failed:
             raise UnknownOutcome(_line(error.orig)) from error
         raise
 

@@ -1,6 +1,6 @@
 """Whether jobs have released resources, which is a reason for the scheduler to look for jobs to start.
 
-Uses SQLAlchemy Core, although the scheduler asks at every wake-up: without news it takes 25 µs, as text 17 µs.
+Uses SQLAlchemy Core, although the scheduler asks at every wake-up with new events: as text it would save some µs.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from sqlalchemy import and_, bindparam, case, func, select
 from rankd.core.model.job import Event, State
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.listed import written
+from rankd.store.engine.plan import newer
 from rankd.store.schema.table import job_events, jobs
 
 _FREES = written(
@@ -27,13 +28,13 @@ _FREES = written(
 _CHANGES_LIMIT = (job_events.c.event == Event.UPDATE.value, job_events.c.state == State.RUNNING.value)
 _HAPPENED = select(
     func.count(case((job_events.c.event.in_(_FREES), 1))), func.count(case((and_(*_CHANGES_LIMIT), 1)))
-).where(job_events.c.id > bindparam("revision"))
-"""It counts, so that a server reads the new events by their ids, not all events until it finds one of these."""
+).where(newer(job_events.c.id, bindparam("revision")))
+"""It counts, so that no server reads all events until it finds one of these."""
 _LIMITED = (
     select(jobs.c.allocation_id)
     .join_from(job_events, jobs, jobs.c.id == job_events.c.job_id)
     .where(
-        job_events.c.id > bindparam("revision"),
+        newer(job_events.c.id, bindparam("revision")),
         *_CHANGES_LIMIT,
         jobs.c.allocation_id.is_not(None),
     )

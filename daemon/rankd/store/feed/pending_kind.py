@@ -109,7 +109,7 @@ class PendingArray(NamedTuple):
 class PendingChanges(NamedTuple):
     """Changed jobs. ``pending``: the pending ones, None if there are none; ``gone``: the ids of the others.
 
-    ``of_arrays``: whether any of them is an array or a task.
+    ``of_arrays``: whether any of them is an array with pending tasks, or a task.
     """
 
     pending: PendingBatch | None

@@ -277,7 +277,9 @@ def association_of(connection: Connection, accepted: AcceptedJob, catalog: Catal
 
 
 def apply_changes(connection: Connection, changes: Sequence[Change], now: float, last_event: int | None = None) -> None:
-    """Record events and change jobs accordingly, in this order. ``last_event``: the newest event, if it is known.
+    """Record events and change jobs accordingly, in this order.
+
+    ``last_event``: the largest id that an event ever got, if it is known, and none was written since.
 
     Raises:
         InvalidTransition: a job's state does not allow an event; the error has the job's events so far. The caller has
