@@ -1,5 +1,7 @@
 """Generations: written in stages, visible as a whole, pruned; and the values that they store."""
 
+import random
+
 import numpy as np
 from builder import NOW
 from contract.world import BETWEEN, FIRST, FULL, SECOND, WEIGHTS, header, store_generation
@@ -55,8 +57,21 @@ async def test_of_the_head_only_what_changed_is_written(store):
     await store.write(head_stage(np.array([]), first))
     await store.write(head_stage(first, second))
     assert head_stage(second, second) is None
-    rows = sorted(await store.rows("ranking_head"), key=lambda row: row["rank"])
-    assert [(row["rank"], row["job_id"]) for row in rows] == [(1, 5), (2, 8)]
+    assert await head(store) == [(1, 5), (2, 8)]
+
+
+async def head(store):
+    return sorted((row["rank"], row["job_id"]) for row in await store.rows("ranking_head"))
+
+
+async def test_the_head_is_stored_whatever_comes_after_what(store):
+    chance, stored = random.Random(7), np.array([])
+    for _ in range(30):
+        ids = np.array(chance.sample(range(1, 9), chance.randrange(8)), dtype=np.int64)
+        if (stage := head_stage(stored, ids)) is not None:
+            await store.write(stage)
+        stored = ids
+        assert await head(store) == list(enumerate(ids.tolist(), start=1))
 
 
 async def test_values_are_stored_of_the_factors_without_a_formula(world):

@@ -266,6 +266,14 @@ async def test_an_upgrade_stores_the_order_of_jobs_without_compressing_it(databa
     assert await database.read(lambda c: c.exec_driver_sql(storage).scalar_one()) == "e"
 
 
+async def test_an_upgrade_leaves_room_for_ranks_that_change(database):
+    options = "SELECT reloptions FROM pg_class WHERE oid = 'ranking_head'::regclass"
+    await database.write(lambda c: c.exec_driver_sql("ALTER TABLE ranking_head RESET (fillfactor)").close())
+    for _ in range(2):
+        await upgrade(database)
+        assert await database.read(lambda c: c.exec_driver_sql(options).scalar_one()) == ["fillfactor=50"]
+
+
 async def test_a_plan_for_an_empty_table_is_not_kept(database, monkeypatch):
     """The server keeps it until it has counted the rows again, which may take minutes."""
     monkeypatch.setattr(postgres_prepared, "REPLAN_EVERY_S", 0.0)

@@ -50,6 +50,14 @@ class PostgresBulk:
         statement = f"INSERT INTO {table.name} ({number}, {value}) {new} {changes}"
         connection.exec_driver_sql(statement, (first, values))
 
+    def change_numbered(self, connection: Connection, table: Table, first: int, values: str) -> None:
+        """See :func:`.bulk.change_numbered`: an update of the rows that differ. To insert conflicts takes longer."""
+        number, value = (column.name for column in table.columns)
+        new = "SELECT key + CAST(? AS BIGINT) AS number, value FROM rankd_numbers(?) v"
+        differs = f"{table.name}.{number} = new.number AND {table.name}.{value} <> new.value"
+        statement = f"UPDATE {table.name} SET {value} = new.value FROM ({new}) new WHERE {differs}"
+        connection.exec_driver_sql(statement, (first, values))
+
     def bulk_update(
         self, connection: Connection, table: str, columns: Sequence[str], rows: Sequence[Sequence[object]]
     ) -> None:

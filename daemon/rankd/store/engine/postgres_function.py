@@ -83,6 +83,10 @@ _UNCOMPRESSED = {
 """Columns with the order of a generation. To compress a million jobs takes as long as all the rest of storing them. And
 views read a few bytes: a compressed value would be unpacked as a whole for each."""
 _EXTERNAL = "e"
+_ROOMY = {"ranking_head": 50}
+"""How full the pages of a table are made, in percent. Up to 10,000 ranks change with a generation. With room in their
+pages, this takes the server a third of the time: 12 ms, in which nobody else can write."""
+_OPTIONS = "SELECT coalesce(array_to_string(reloptions, ','), '') FROM pg_catalog.pg_class WHERE oid = to_regclass(?)"
 _STORAGE = """SELECT attrelid::regclass::text || '.' || attname, attstorage::text FROM pg_catalog.pg_attribute
 WHERE attrelid = ANY (SELECT to_regclass(name) FROM unnest(CAST(? AS text[])) t (name)) AND attnum > 0"""
 
@@ -105,7 +109,7 @@ def before_tables(connection: Connection) -> None:
 
 
 def after_tables(connection: Connection, metadata: MetaData) -> None:
-    """Make what belongs to the declared tables: the last ids, and how stored orders are kept."""
+    """Make what belongs to the declared tables: the last ids, and how orders are kept."""
     for table in metadata.tables.values():
         if _never_reuses(table):
             trigger = f"CREATE OR REPLACE TRIGGER keep_last_id AFTER DELETE ON {table.name}"
@@ -117,6 +121,10 @@ def after_tables(connection: Connection, metadata: MetaData) -> None:
         for column in columns:
             if storage[f"{name}.{column}"] != _EXTERNAL:
                 connection.exec_driver_sql(f"ALTER TABLE {name} ALTER COLUMN {column} SET STORAGE EXTERNAL")
+    for name, percent in _ROOMY.items():
+        option = f"fillfactor={percent}"
+        if option not in connection.exec_driver_sql(_OPTIONS, (name,)).scalar_one():
+            connection.exec_driver_sql(f"ALTER TABLE {name} SET ({option})")
 
 
 def _never_reuses(table: Table) -> bool:

@@ -40,6 +40,10 @@ class SqliteBulk:
         into = f"INSERT OR REPLACE INTO {table.name} ({number}, {value})"
         connection.exec_driver_sql(f"{into} SELECT key + ?, value FROM json_each(?)", (first, values))
 
+    def change_numbered(self, connection: Connection, table: Table, first: int, values: str) -> None:
+        """See :func:`.bulk.change_numbered`."""
+        self.replace_numbered(connection, table, first, values)
+
     def bulk_update(
         self, connection: Connection, table: str, columns: Sequence[str], rows: Sequence[Sequence[object]]
     ) -> None:

@@ -24,7 +24,7 @@ from rankd.core.model.quantity import shown_resources
 from rankd.core.ranking.columns import IntArray
 from rankd.core.ranking.factor import Per
 from rankd.core.ranking.ranking import QueueRow, Ranking
-from rankd.store.engine.bulk import bulk_replace, bulk_update, replace_numbered, unread
+from rankd.store.engine.bulk import bulk_replace, bulk_update, change_numbered, replace_numbered, unread
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.listed import values_of
 from rankd.store.engine.plan import most
@@ -253,17 +253,19 @@ def publish(
 
 
 def head_stage(old: IntArray, new: IntArray) -> Stage | None:
-    """Store the changed rows of the ranking's head; None if nothing has changed."""
+    """Store the changed rows of the ranking's head; None if nothing has changed. ``old``: what is stored, if known."""
     shared = min(len(old), len(new))
     differing = np.flatnonzero(old[:shared] != new[:shared])
-    first = int(differing[0]) if len(differing) else shared
-    last = len(new) if len(old) != len(new) else int(differing[-1]) + 1 if len(differing) else 0
-    if first >= last and len(old) == len(new):
+    if not len(differing) and len(old) == len(new):
         return None
-    changed = json_list(new[first:last])
+    first, last = (int(differing[0]), int(differing[-1]) + 1) if len(differing) else (0, 0)
+    changed, added = json_list(new[first:last]), json_list(new[shared:])
 
     def run(connection: Connection) -> None:
-        replace_numbered(connection, ranking_head, first + 1, changed)
+        if first < last:
+            change_numbered(connection, ranking_head, first + 1, changed)
+        if shared < len(new):
+            replace_numbered(connection, ranking_head, shared + 1, added)
         connection.execute(_BEHIND_HEAD, {"last": len(new)})
 
     return run

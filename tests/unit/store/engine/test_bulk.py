@@ -4,7 +4,7 @@ import pytest
 from builder import new_database
 from sqlalchemy import select
 
-from rankd.store.engine.bulk import bulk_insert, bulk_replace, bulk_update, replace_numbered, stream
+from rankd.store.engine.bulk import bulk_insert, bulk_replace, bulk_update, change_numbered, replace_numbered, stream
 from rankd.store.engine.driver import sqlite3
 from rankd.store.engine.sqlite_bulk import AT_ONCE
 from rankd.store.engine.url import open_database
@@ -51,6 +51,8 @@ async def test_values_are_numbered_and_take_the_place_of_those_with_the_same_num
     await database.write(lambda c: replace_numbered(c, ranking_head, 2, "[21,30]"))
     await database.write(lambda c: replace_numbered(c, ranking_head, 9, "[]"))
     assert await database.read(ranked) == [(1, 10), (2, 21), (3, 30)]
+    await database.write(lambda c: change_numbered(c, ranking_head, 2, "[21,31]"))
+    assert await database.read(ranked) == [(1, 10), (2, 21), (3, 31)]
 
 
 def ranked(connection):
