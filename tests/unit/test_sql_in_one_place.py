@@ -30,6 +30,7 @@ TEXT = {
     "record/user_group.py": _COMMAND_LINE,
     "feed/factor_value.py": _HOT,
     "feed/job.py": _HOT,
+    "feed/new_pending.py": _HOT,
     "feed/occupancy.py": _HOT,
     "feed/order.py": _HOT,
     "feed/pending.py": _HOT,

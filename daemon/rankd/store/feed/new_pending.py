@@ -1,4 +1,8 @@
-"""Pending jobs that came or changed since an event: what an intake has to count that did not write them itself."""
+"""Pending jobs that came or changed since an event: what an intake has to count that did not write them itself.
+
+What is newest is text, as it is part of the messages that begin and commit a transaction. That saves two answers of a
+server, each of 0.5 to 1 ms under load, while nobody else can write.
+"""
 
 from __future__ import annotations
 
