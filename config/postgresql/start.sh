@@ -20,7 +20,7 @@ copy() {
     mkdir -p "$(dirname "$PGDATA")"
     chown postgres "$(dirname "$PGDATA")"
     rm -rf "$PGDATA.new"
-    su postgres -c "$(command -v pg_basebackup) -D '$PGDATA.new' -R -X stream \
+    su postgres -c "$(command -v pg_basebackup) -D '$PGDATA.new' -R -X stream --checkpoint=fast \
         -d 'host=$other user=$POSTGRES_USER application_name=standby'"
     # promoted, it waits for no standby until it has one
     sed -i '/^synchronous_standby_names/d' "$PGDATA.new/postgresql.auto.conf"
