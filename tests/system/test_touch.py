@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import time
 
@@ -104,7 +105,8 @@ async def test_a_prolog_that_fails_on_one_of_two_nodes_drains_that_one_and_the_j
         (tmp_path / name).chmod(0o755)
     settings = config / "rankd.toml"
     hooks = "".join(f'{name} = "{tmp_path}/{name}"\n' for name in ("prolog", "epilog"))
-    settings.write_text(settings.read_text().replace("\n[node]\n", f"\n[node]\n{hooks}", 1))
+    before = re.sub(r"^(prolog|epilog) = .*\n", "", settings.read_text(), flags=re.MULTILINE)
+    settings.write_text(before.replace("\n[node]\n", f"\n[node]\n{hooks}", 1))
     site.rankd("reload", "--admin")
     site.rankd("node", "drain", "--admin", *(node["name"] for node in site.rows("SELECT name FROM node")))
     async with (
@@ -113,6 +115,8 @@ async def test_a_prolog_that_fails_on_one_of_two_nodes_drains_that_one_and_the_j
         another_agent(site, client, "second"),
     ):
         job = int(site.rankd("submit", *ALICE, "--parsable", "-N", "2", "--", "true"))
+        comes(lambda: events(site, job, "allocate"))
+        comes(lambda: told.exists() and f"prolog {job} second" in told.read_text())
         comes(lambda: events(site, job, "requeue"))
         nodes = "SELECT name, drained_by, drain_reason FROM node WHERE name IN ('first', 'second') ORDER BY name"
         first, second = site.rows(nodes)

@@ -149,7 +149,7 @@ def elements_of(column: ColumnElement[Any], kind: str = NUMBERS) -> TableValuedA
 
 
 def list_of(numbers: ColumnElement[Any]) -> ColumnElement[str]:
-    """The numbers of a group as a JSON list; NULL or an empty list if there are none."""
+    """The numbers of a group as a JSON list. Without numbers, it is NULL or empty, as the database has it."""
     return _ListOf(numbers)
 
 

@@ -16,6 +16,7 @@ from rankd.store.engine.postgres_message import answer, at_once
 from rankd.store.engine.row_part import FEW, row_parts
 
 _ID = "bigint"
+_NUMBERED = "SELECT key + CAST(? AS BIGINT) AS number, value FROM rankd_numbers(?) v"
 AT_ONCE = (128, 32, 8, 4, 2, 1)
 """Rows per statement that replaces some. With these few sizes, the statements stay prepared."""
 
@@ -45,17 +46,15 @@ class PostgresBulk:
     def replace_numbered(self, connection: Connection, table: Table, first: int, values: str) -> None:
         """See :func:`.bulk.replace_numbered`."""
         number, value = (column.name for column in table.columns)
-        new = "SELECT key + CAST(? AS BIGINT), value FROM rankd_numbers(?) v"
         changes = f"ON CONFLICT ({number}) DO UPDATE SET {value} = excluded.{value}"
-        statement = f"INSERT INTO {table.name} ({number}, {value}) {new} {changes}"
+        statement = f"INSERT INTO {table.name} ({number}, {value}) {_NUMBERED} {changes}"
         connection.exec_driver_sql(statement, (first, values))
 
     def change_numbered(self, connection: Connection, table: Table, first: int, values: str) -> None:
         """See :func:`.bulk.change_numbered`: an update of the rows that differ. To insert conflicts takes longer."""
         number, value = (column.name for column in table.columns)
-        new = "SELECT key + CAST(? AS BIGINT) AS number, value FROM rankd_numbers(?) v"
         differs = f"{table.name}.{number} = new.number AND {table.name}.{value} <> new.value"
-        statement = f"UPDATE {table.name} SET {value} = new.value FROM ({new}) new WHERE {differs}"
+        statement = f"UPDATE {table.name} SET {value} = new.value FROM ({_NUMBERED}) new WHERE {differs}"
         connection.exec_driver_sql(statement, (first, values))
 
     def bulk_update(

@@ -107,7 +107,7 @@ class PendingArray(NamedTuple):
 
 
 class PendingChanges(NamedTuple):
-    """Changed jobs. ``pending``: the pending ones, None if there are none; ``gone``: the ids of the others.
+    """Changed jobs. ``pending``: the pending ones, or None; ``gone``: the ids of the others.
 
     ``of_arrays``: whether any of them is an array with pending tasks, or a task.
     """
