@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import socket
@@ -132,12 +133,14 @@ def test_a_page_without_a_database_reaches_what_it_needs_at_a_broker_with_accoun
     state, auth = tmp_path / "far", site.directory / "auth"
     words = ["web", "--nats", site.up["nats"], "--state", str(state)]
     words += ["--creds", str(auth / "web.creds"), "--gateway-creds", str(auth / "web-gateway.creds")]
-    process = subprocess.Popen([*RANKD, *words], cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    owner = os.environ | {"RANKD_USER": "carol"}
+    process = subprocess.Popen([*RANKD, *words], cwd=tmp_path, stderr=subprocess.PIPE, text=True, env=owner)
     try:
         for line in process.stderr:
             if "ready: " in line:
                 break
-        far = Visitor((state / "web.link").read_text().partition("/sign-in")[0], X_Remote_User="alice")
+        link = (state / "web.link").read_text().strip()
+        far = Visitor(link.partition("/sign-in")[0], X_Remote_User="alice")
         comes(lambda: far.ask("/queue").status == 200)  # it knows its proxies
         for path in ("/queue", "/job/1", "/queues", "/shares", "/nodes", "/whatif", "/me", "/services"):
             assert far.ask(path).status == 200, path
@@ -147,6 +150,10 @@ def test_a_page_without_a_database_reaches_what_it_needs_at_a_broker_with_accoun
         assert job not in Visitor(far.base, X_Remote_User="bob").ask("/me").text
         with Stream(far, "/services") as stream:
             assert "prioritizer" in stream.next()["data"]
+        carol = Visitor(far.base)
+        carol.sign_in(link)
+        refusal = carol.ask("/queue")
+        assert (refusal.status, "carol" in refusal.text) == (403, True), "the link signs in another user"
         comes(lambda: series(far.ask("/metrics").text).get('rankd_user_pending_jobs{user="alice"}') == 1)
         assert series(far.ask("/metrics").text)['rankd_service_healthy{service="scheduler"}'] == 1
     finally:

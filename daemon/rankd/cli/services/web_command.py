@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from rankd.cli.common.option import tls_files
 from rankd.cli.services.service_option import add_service, need, port, serve_as
-from rankd.client.asker import process_user
+from rankd.client.asker import login_name
 from rankd.core.errors import Refused
 
 if TYPE_CHECKING:
@@ -35,7 +35,8 @@ def add_parser(subparsers: Subparsers) -> None:
     web.add_argument(
         "--state", metavar="DIR", type=Path, help="private directory of its key and its link (auth/ of `rankd up`)"
     )
-    web.add_argument("--owner", metavar="USER", help="the user whom the link signs in (default: who runs this)")
+    owner = "the user whom the link signs in (default: $RANKD_USER, then who runs this)"
+    web.add_argument("--owner", metavar="USER", help=owner)
     web.add_argument(
         "--listen", metavar="ADDRESS", default="127.0.0.1", help="address to listen on (default: 127.0.0.1)"
     )
@@ -86,7 +87,7 @@ def run(arguments: argparse.Namespace) -> int:
         tls=tls_files(arguments),
         db=arguments.db or None,
         state=arguments.state,
-        owner=arguments.owner or process_user(),
+        owner=arguments.owner or login_name(),
         address=Address(host=arguments.listen, port=arguments.port, cert=arguments.cert, key=arguments.key),
         hosts=tuple(arguments.host),
         is_read_only=arguments.read_only,
